@@ -1,0 +1,1 @@
+"""The simulated engine: integers in, integers out, standard library only."""

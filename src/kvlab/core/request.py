@@ -1,0 +1,54 @@
+"""One arrival, and where arrivals come from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple, Protocol
+
+
+class Request(NamedTuple):
+    """One arrival. `id` numbers the requests of a run from 0 in order of arrival."""
+
+    id: int
+    arrival_ns: int
+    prompt_tokens: int
+    output_tokens: tuple[int, ...]
+    """One length per parallel sample, each at least 1."""
+    hash_ids: tuple[int, ...] = ()
+    """One id per block of the prompt where a trace gives them: equal ids, equal prefix up to that block."""
+
+
+class RequestSource(Protocol):
+    """Requests in order of arrival. An end may bring a later request about (closed loop)."""
+
+    def next_arrival_ns(self) -> int | None:
+        """When the next request arrives; None if none is known now."""
+
+    def pop(self) -> Request:
+        """The next request, with the next free id."""
+
+    def ended(self, request: Request, t_ns: int) -> None:
+        """`request` finished at `t_ns`, or was rejected (then `t_ns` is its arrival)."""
+
+
+class OpenLoop:
+    """Requests that come when they come, whatever the server does."""
+
+    def __init__(self, requests: Iterable[Request]) -> None:
+        self._rest: Iterator[Request] = iter(requests)
+        self._next: Request | None = next(self._rest, None)
+
+    def next_arrival_ns(self) -> int | None:
+        """When the next request arrives; None after the last."""
+        return None if self._next is None else self._next.arrival_ns
+
+    def pop(self) -> Request:
+        """The next request, in order of arrival."""
+        request = self._next
+        assert request is not None, "pop() with no request left"
+        self._next = next(self._rest, None)
+        assert self._next is None or self._next.arrival_ns >= request.arrival_ns, "arrivals out of order"
+        return request
+
+    def ended(self, request: Request, t_ns: int) -> None:
+        """Nothing follows from an end."""

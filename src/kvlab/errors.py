@@ -1,0 +1,97 @@
+"""Everything that kvlab raises on purpose.
+
+    KvlabError
+    ├── ConfigError             a setting has a value that can't work: names field, value, remedy
+    │   └── UnknownNameError    a field, policy, preset or metric that doesn't exist: names the nearest one
+    ├── ScenarioError           a scenario file or document that can't be read
+    ├── TraceError              a trace row or file that can't be used: names file, line, field, value
+    ├── GoldenError             a golden file that can't be read
+    └── OutputError             a result that can't be written
+
+Messages say what, how much, the limit and what to do. They are for people: programs read the attributes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class KvlabError(Exception):
+    """Base of every error that a user's input or environment can cause."""
+
+
+class ConfigError(KvlabError):
+    """A setting has a value that can't work.
+
+    Attributes:
+        field: name of the setting, as in scenario JSON.
+        value: what was given.
+        remedy: what to do, or what would be accepted.
+    """
+
+    def __init__(self, field: str, value: object, remedy: str) -> None:
+        super().__init__(f"{field} = {_shown(value)}: {remedy}")
+        self.field = field
+        self.value = value
+        self.remedy = remedy
+
+
+class UnknownNameError(ConfigError):
+    """A name that isn't known; the message gives the nearest that is."""
+
+    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+        names = list(known)
+        near = get_close_matches(name.replace("-", "_"), [n.replace("-", "_") for n in names], n=1, cutoff=0.5)
+        nearest = next((n for n in names if near and n.replace("-", "_") == near[0]), None)
+        hint = f'did you mean "{nearest}"? ' if nearest else ""
+        remedy = f"{hint}Known: {', '.join(names)}"
+        super().__init__(kind, name, remedy)
+        self.args = (f"unknown {kind} {_shown(name)}: {remedy}",)
+        self.nearest = nearest
+
+
+class ScenarioError(KvlabError):
+    """A scenario document that can't be read: not JSON, the wrong version, the wrong shape."""
+
+
+class TraceError(KvlabError):
+    """A trace that can't be used.
+
+    Attributes:
+        path: the file as the user named it.
+        line: 1-based line (or row of a binary table), or None when the whole file is meant.
+        field: the column, or None.
+        value: what stood there, or None.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        problem: str,
+        *,
+        line: int | None = None,
+        field: str | None = None,
+        value: object = None,
+    ) -> None:
+        place = path if line is None else f"{path}, line {line}"
+        what = "" if field is None else f"{field} = {_shown(value)}: "
+        super().__init__(f"{place}: {what}{problem}")
+        self.path = path
+        self.line = line
+        self.field = field
+        self.value = value
+
+
+class GoldenError(KvlabError):
+    """A golden file that can't be read or isn't one."""
+
+
+class OutputError(KvlabError):
+    """A result that can't be written: names the path and the reason."""
+
+
+def _shown(value: object, limit: int = 60) -> str:
+    """The value as a reader recognises it, cut where it is long."""
+    text = f'"{value}"' if isinstance(value, str) else str(value)
+    return text if len(text) <= limit else f"{text[:limit]}… ({len(text):,} characters)"
