@@ -146,7 +146,7 @@ def format_number(value: int | Fraction | Decimal | float) -> str:
         return f"{int(exact):,}"
     if exact == 0:
         return "0"
-    digits = next((d for d, limit in ((0, 100), (1, 10), (2, 1)) if abs(exact) >= limit), 3)
+    digits = 0 if abs(exact) >= 100 else 1 if abs(exact) >= 10 else 2 if abs(exact) >= 1 else 3
     scaled = round(exact * 10**digits)
     text = f"{Decimal(scaled).scaleb(-digits):,f}"
     return text.rstrip("0").rstrip(".") if "." in text else text

@@ -17,10 +17,10 @@ from typing import NamedTuple
 
 
 class Copied(NamedTuple):
-    """One copy on write: from `step` on, table entry `index` is no longer the shared block `source`."""
+    """One copy on write: from `step` on, table entry `entry` is no longer the shared block `source`."""
 
     step: int
-    index: int
+    entry: int
     source: int
 
 
@@ -55,8 +55,8 @@ class Stay(NamedTuple):
         grown = 0 if step < self.growth_step else 1 + (step - self.growth_step) // self.block_size
         table = self.blocks[: self.initial_blocks + grown]
         if self.copied is not None and step < self.copied.step:
-            index, source = self.copied.index, self.copied.source
-            return (*table[:index], source, *table[index + 1 :])
+            entry, source = self.copied.entry, self.copied.source
+            return (*table[:entry], source, *table[entry + 1 :])
         return table
 
 
