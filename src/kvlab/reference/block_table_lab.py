@@ -43,8 +43,9 @@ class BlockTableLab:
             raise UnknownNameError("allocator", config.allocator, ["contiguous", "paged"])
         self.is_paged = config.allocator == "paged"
         self.capacity_tokens = config.num_blocks * config.block_size if self.is_paged else config.kv_tokens
-        self.free = deque(range(config.num_blocks))
-        self.ref_count = [0] * config.num_blocks
+        self.num_blocks = config.num_blocks if self.is_paged else 0
+        self.free = deque(range(self.num_blocks))
+        self.ref_count = [0] * self.num_blocks
         self.holes = [(0, config.kv_tokens)]
         """Contiguous: free (start, length), by address, never touching each other."""
         self.waiting: list[_Job] = []
@@ -79,7 +80,6 @@ class BlockTableLab:
 
     def step(self, t_ns: int, log: Log) -> StepRecord:
         """One step from `t_ns` on: rules 1 to 4 in their order."""
-        config = self.config
         preempted: list[tuple[int, str]] = []
         admitted: list[int] = []
         prefill_tokens = 0
@@ -107,7 +107,7 @@ class BlockTableLab:
             reserved_tokens=self._reserved_tokens(),
             used_tokens=self._used_tokens(),
             largest_hole_tokens=self._largest_hole_tokens(),
-            saved_blocks=holders - (config.num_blocks - len(self.free)),
+            saved_blocks=holders - (self.num_blocks - len(self.free)),
             prefill_tokens=prefill_tokens,
             admitted=tuple(admitted),
             resumed=(),
@@ -252,7 +252,7 @@ class BlockTableLab:
     def _reserved_tokens(self) -> int:
         """ "tokens in taken blocks or segments" """
         if self.is_paged:
-            return (self.config.num_blocks - len(self.free)) * self.config.block_size
+            return (self.num_blocks - len(self.free)) * self.config.block_size
         return self.config.kv_tokens - sum(length for _, length in self.holes)
 
     def _used_tokens(self) -> int:
@@ -282,7 +282,7 @@ class BlockTableLab:
         }
 
     def _check(self) -> None:
-        references = [0] * self.config.num_blocks
+        references = [0] * self.num_blocks
         for job in self.running:
             for table in job.tables.values():
                 for block in table:

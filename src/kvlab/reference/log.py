@@ -189,7 +189,7 @@ def _meets(life: Life, slo: Slo) -> bool:
 
 
 def _tally(values: list[int] | list[int | None]) -> Tally:
-    tally = Tally()
+    tally = Tally(limit=None)
     for value in values:
         if value is not None:
             tally.add(value)
