@@ -1,1 +1,63 @@
-"""A deterministic simulator of the KV cache of an LLM server and of the scheduler around it."""
+"""A deterministic simulator of the KV cache of an LLM server and of the scheduler around it.
+
+    import kvlab
+
+    run = kvlab.simulate(kvlab.scenario("preemption-lab", max_num_seqs=48))
+    run.metrics.p99_gap_ns, run.requests["max_gap_ns"], run.memory_at(t_ns=60_000_000_000).owner
+    run.plot("run.html")
+
+The names load what they need when they are first used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kvlab.api import __version__, compare, scenario, simulate
+    from kvlab.core.config import EVERYTHING, METRICS, Recording, Slo
+    from kvlab.errors import KvlabError
+    from kvlab.results import Run
+    from kvlab.scenarios import Scenario
+
+__all__ = [
+    "EVERYTHING",
+    "METRICS",
+    "KvlabError",
+    "Recording",
+    "Run",
+    "Scenario",
+    "Slo",
+    "__version__",
+    "compare",
+    "scenario",
+    "simulate",
+]
+
+_HOMES = {
+    "EVERYTHING": "kvlab.core.config",
+    "METRICS": "kvlab.core.config",
+    "KvlabError": "kvlab.errors",
+    "Recording": "kvlab.core.config",
+    "Run": "kvlab.results",
+    "Scenario": "kvlab.scenarios",
+    "Slo": "kvlab.core.config",
+    "__version__": "kvlab.api",
+    "compare": "kvlab.api",
+    "scenario": "kvlab.api",
+    "simulate": "kvlab.api",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'kvlab' has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

@@ -1,0 +1,178 @@
+"""The servers of both labs in a user's units, and what the engine makes of them: whole blocks, whole nanoseconds.
+
+Every field is a setting of `kvlab.setting_table`, which bounds it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from decimal import Decimal
+from fractions import Fraction
+from typing import ClassVar, Final
+
+from kvlab.core.config import BlockTableLabConfig, PreemptionLabConfig
+from kvlab.errors import ConfigError
+from kvlab.setting_table import BLOCK_TABLE_LAB, PREEMPTION_LAB, SETTINGS
+from kvlab.settings import exact_bytes
+
+MAX_BLOCKS: Final = 2**22
+"""Most blocks of a pool: 4,194,304, sixteen times what eight of the largest GPUs hold at 16 tokens a block."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreemptionLabServer:
+    """MODEL.md, "Preemption lab"."""
+
+    rules: ClassVar[str] = PREEMPTION_LAB
+
+    preemption_mode: str
+    gpu_memory_utilization: Decimal
+    """Exact: the floor to whole blocks is taken on a fraction."""
+    gpu_memory_bytes: int
+    weights_bytes: int
+    overhead_bytes: int
+    kv_cache_dtype: str
+    kv_bytes_per_token: int
+    """At 16 bits; fp8 takes half of it."""
+    swap_space_bytes: int
+    block_size: int
+    max_num_seqs: int
+    headroom_blocks: int
+    prefill_budget_tokens: int
+    slow_pcie: Decimal
+    base_ns: int
+    per_seq_ns: int
+    per_prefill_token_ns: int
+    swap_per_token_ns: int
+    swap_per_block_ns: int
+
+    def __post_init__(self) -> None:
+        _check(self)
+        if self.kv_cache_dtype == "fp8" and self.kv_bytes_per_token % 2:
+            raise ConfigError("kv_bytes_per_token", self.kv_bytes_per_token, "fp8 halves it: it must be even")
+
+    @property
+    def stored_bytes_per_token(self) -> int:
+        """What a token takes in the KV cache as it is stored."""
+        return self.kv_bytes_per_token // 2 if self.kv_cache_dtype == "fp8" else self.kv_bytes_per_token
+
+    @property
+    def block_bytes(self) -> int:
+        """What a block takes, on the GPU and in the swap space."""
+        return self.stored_bytes_per_token * self.block_size
+
+    def num_gpu_blocks(self) -> int:
+        """Whole KV blocks that fit beside weights and overhead, rounded down.
+
+        Raises:
+            ConfigError: not even one block fits, or more than `MAX_BLOCKS` do.
+        Source: MODEL.md, "Preemption lab".
+        """
+        usable = Fraction(self.gpu_memory_utilization) * self.gpu_memory_bytes
+        taken = self.weights_bytes + self.overhead_bytes
+        blocks = (usable - taken) // self.block_bytes
+        if blocks < 1:
+            least = Fraction(taken + self.block_bytes, self.gpu_memory_bytes)
+            remedy = (
+                f"leaves no room for one KV block of {exact_bytes(self.block_bytes)} beside weights and overhead "
+                f"({exact_bytes(taken)}) in {exact_bytes(self.gpu_memory_bytes)}. "
+            )
+            percent = -(-least * 1000 // 10)
+            advice = f"Use at least {Decimal(percent) / 100}" if least <= 1 else "Take a GPU with more memory"
+            raise ConfigError("gpu_memory_utilization", self.gpu_memory_utilization, remedy + advice)
+        return _bounded("gpu_memory_bytes", self.gpu_memory_bytes, blocks)
+
+    def engine_config(self) -> PreemptionLabConfig:
+        """The same in blocks and nanoseconds; swap costs times `slow_pcie`, rounded down.
+
+        Raises:
+            ConfigError: the pool holds no block, or too many.
+        """
+        slow = Fraction(self.slow_pcie)
+        cpu_blocks = _bounded("swap_space_bytes", self.swap_space_bytes, self.swap_space_bytes // self.block_bytes)
+        return PreemptionLabConfig(
+            num_gpu_blocks=self.num_gpu_blocks(),
+            num_cpu_blocks=cpu_blocks,
+            block_size=self.block_size,
+            max_num_seqs=self.max_num_seqs,
+            headroom_blocks=self.headroom_blocks,
+            preemption_mode=self.preemption_mode,
+            prefill_budget_tokens=self.prefill_budget_tokens,
+            base_ns=self.base_ns,
+            per_seq_ns=self.per_seq_ns,
+            per_prefill_token_ns=self.per_prefill_token_ns,
+            swap_per_token_ns=int(self.swap_per_token_ns * slow),
+            swap_per_block_ns=int(self.swap_per_block_ns * slow),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockTableLabServer:
+    """MODEL.md, "Block-table lab"."""
+
+    rules: ClassVar[str] = BLOCK_TABLE_LAB
+
+    allocator: str
+    block_size: int
+    kv_memory_bytes: int
+    kv_bytes_per_token: int
+    max_tokens: int
+    """Caps every answer that is drawn; a trace row over it is an error."""
+    max_num_seqs: int
+    """Counted in samples."""
+    base_ns: int
+    per_seq_ns: int
+    per_context_token_ns: int
+    per_prefill_token_ns: int
+    paging_overhead_num: int
+    paging_overhead_den: int
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+    @property
+    def stored_bytes_per_token(self) -> int:
+        """What a token takes in the KV cache as it is stored."""
+        return self.kv_bytes_per_token
+
+    def engine_config(self) -> BlockTableLabConfig:
+        """The same in tokens and nanoseconds.
+
+        Raises:
+            ConfigError: the KV memory holds no token, no block, or too many blocks.
+        """
+        kv_tokens = self.kv_memory_bytes // self.kv_bytes_per_token
+        if kv_tokens < 1:
+            remedy = f"holds not even one token of {exact_bytes(self.kv_bytes_per_token)}"
+            raise ConfigError("kv_memory_bytes", exact_bytes(self.kv_memory_bytes), remedy)
+        if self.allocator == "paged":
+            _bounded("kv_memory_bytes", self.kv_memory_bytes, kv_tokens // self.block_size)
+        return BlockTableLabConfig(
+            allocator=self.allocator,
+            kv_tokens=kv_tokens,
+            block_size=self.block_size,
+            max_tokens=self.max_tokens,
+            max_num_seqs=self.max_num_seqs,
+            base_ns=self.base_ns,
+            per_seq_ns=self.per_seq_ns,
+            per_context_token_ns=self.per_context_token_ns,
+            per_prefill_token_ns=self.per_prefill_token_ns,
+            paging_overhead_num=self.paging_overhead_num,
+            paging_overhead_den=self.paging_overhead_den,
+        )
+
+
+Server = PreemptionLabServer | BlockTableLabServer
+SERVERS: Final[dict[str, type[Server]]] = {s.rules: s for s in (PreemptionLabServer, BlockTableLabServer)}
+
+
+def _check(server: Server) -> None:
+    for field in fields(server):
+        SETTINGS[field.name].check(getattr(server, field.name))
+
+
+def _bounded(field: str, size_bytes: int, blocks: int) -> int:
+    if blocks > MAX_BLOCKS:
+        remedy = f"makes {blocks:,} blocks, more than {MAX_BLOCKS:,}: raise block_size or lower the memory"
+        raise ConfigError(field, exact_bytes(size_bytes), remedy)
+    return blocks

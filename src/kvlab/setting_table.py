@@ -1,0 +1,312 @@
+"""All settings of both labs, of the traffic and of the service level: the table behind flags, files, links and help.
+
+Engine names were checked against the engines' own documentation: vLLM 0.6 (the last with `--preemption-mode` and
+`--swap-space` in use) to 0.14, SGLang 0.5, TGI 3 and TensorRT-LLM 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from kvlab.errors import ConfigError, UnknownNameError
+from kvlab.settings import (
+    COUNT,
+    DURATION,
+    FACTOR,
+    FILE,
+    LENGTHS,
+    NAME,
+    RATE,
+    RATIO,
+    SIZE,
+    SWITCH,
+    TEXT,
+    Setting,
+)
+from kvlab.units import NS_PER_S
+
+PREEMPTION_LAB: Final = "preemption-lab"
+BLOCK_TABLE_LAB: Final = "block-table-lab"
+RULES: Final = (PREEMPTION_LAB, BLOCK_TABLE_LAB)
+_P: Final = (PREEMPTION_LAB,)
+_B: Final = (BLOCK_TABLE_LAB,)
+_LAB_P: Final = 'MODEL.md, "Preemption lab"'
+_LAB_B: Final = 'MODEL.md, "Block-table lab"'
+_BOTH: Final = "MODEL.md, both labs"
+_TRAFFIC: Final = 'MODEL.md, "Traffic"'
+_OWN: Final = "kvlab (not part of the labs' rules)"
+
+# Bounds that keep every sum of a run inside 63 bits and every pool inside a laptop's memory.
+_MOST_BYTES: Final = 2**50
+_MOST_TOKENS: Final = 10_000_000
+_MOST_SEQS: Final = 1_000_000
+_MOST_STEP_NS: Final = 60 * NS_PER_S
+_MOST_PER_ITEM_NS: Final = NS_PER_S
+
+
+def _preemption_modes() -> Iterable[str]:
+    from kvlab.core.preemption import PREEMPTION_MODES
+
+    return PREEMPTION_MODES
+
+
+def _arrivals() -> Iterable[str]:
+    from kvlab.workloads.arrivals import ARRIVALS
+
+    return ARRIVALS
+
+
+def _trace_formats() -> Iterable[str]:
+    from kvlab.workloads.traces import TRACE_FORMATS
+
+    return TRACE_FORMATS
+
+
+_SERVER: Final = (
+    Setting(
+        name="preemption_mode", group="server", kind=NAME, rules=_P, choices=_preemption_modes, source=_LAB_P,
+        help="What becomes of a preempted sequence: its KV is computed again, or copied to the CPU and back.",
+        engines={"vLLM": "--preemption-mode (V0); V1 always recomputes", "SGLang": "always recomputes (retraction)",
+                 "TensorRT-LLM": "recomputes; host_cache_size lets blocks go to the CPU instead"},
+    ),
+    Setting(
+        name="allocator", group="server", kind=NAME, rules=_B, choices=lambda: ("contiguous", "paged"), source=_LAB_B,
+        help="One reserved range per sample, or blocks handed out as tokens come.",
+        engines={"vLLM": "always paged", "SGLang": "always paged", "TGI": "always paged",
+                 "TensorRT-LLM": "paged_kv_cache (engine build); paged by default"},
+    ),
+    Setting(
+        name="gpu_memory_utilization", group="server", kind=RATIO, rules=_P, above=0, at_most=1, source=_LAB_P,
+        help="Share of the GPU's memory for weights, overhead and KV cache together.",
+        engines={"vLLM": "--gpu-memory-utilization", "SGLang": "--mem-fraction-static (weights and KV cache only)",
+                 "TGI": "--cuda-memory-fraction",
+                 "TensorRT-LLM": "free_gpu_memory_fraction (of what the weights leave free)"},
+    ),
+    Setting(
+        name="gpu_memory_bytes", group="server", kind=SIZE, rules=_P, at_least=1, at_most=_MOST_BYTES, source=_LAB_P,
+        help="Memory of the GPU.",
+    ),
+    Setting(
+        name="weights_bytes", group="server", kind=SIZE, rules=_P, at_least=0, at_most=_MOST_BYTES, source=_LAB_P,
+        help="Memory that the model's weights take.",
+    ),
+    Setting(
+        name="overhead_bytes", group="server", kind=SIZE, rules=_P, at_least=0, at_most=_MOST_BYTES, source=_LAB_P,
+        help="Memory for activations and everything else that is no KV cache.",
+    ),
+    Setting(
+        name="kv_memory_bytes", group="server", kind=SIZE, rules=_B, at_least=1, at_most=_MOST_BYTES, source=_LAB_B,
+        aliases=("--kv-memory",), help="Memory of the KV cache.",
+        engines={"vLLM": "--kv-cache-memory-bytes", "TGI": "--max-batch-total-tokens (in tokens)",
+                 "SGLang": "--max-total-tokens (in tokens)", "TensorRT-LLM": "max_tokens of KvCacheConfig (in tokens)"},
+    ),
+    Setting(
+        name="kv_cache_dtype", group="server", kind=NAME, rules=_P, choices=lambda: ("auto", "fp8"), source=_LAB_P,
+        help="Numbers in the KV cache: the model's 16 bits (auto), or 8 bits and so half the memory per token.",
+        engines={"vLLM": "--kv-cache-dtype", "SGLang": "--kv-cache-dtype", "TGI": "--kv-cache-dtype",
+                 "TensorRT-LLM": "dtype of KvCacheConfig"},
+    ),
+    Setting(
+        name="kv_bytes_per_token", group="server", kind=SIZE, rules=RULES, at_least=1, at_most=2**30, source=_BOTH,
+        help="KV cache that one token takes at 16 bits: 2 x layers x KV heads x head size x 2 bytes.",
+    ),
+    Setting(
+        name="swap_space_bytes", group="server", kind=SIZE, rules=_P, at_least=0, at_most=_MOST_BYTES, source=_LAB_P,
+        aliases=("--swap-space",), help="CPU memory for sequences that were swapped out.",
+        engines={"vLLM": "--swap-space (GiB; V0)", "SGLang": "--hicache-size (a cache, not a swap space)",
+                 "TensorRT-LLM": "host_cache_size of KvCacheConfig"},
+    ),
+    Setting(
+        name="block_size", group="server", kind=COUNT, unit="tokens", rules=RULES, at_least=1, at_most=_MOST_TOKENS,
+        source=_BOTH, help="Tokens per block of the KV cache.",
+        engines={"vLLM": "--block-size", "SGLang": "--page-size", "TensorRT-LLM": "tokens_per_block of KvCacheConfig"},
+    ),
+    Setting(
+        name="max_tokens", group="server", kind=COUNT, unit="tokens", rules=_B, at_least=1, at_most=_MOST_TOKENS,
+        source=_LAB_B, help="Longest answer of a sample; contiguous memory is reserved for all of it.",
+        engines={"vLLM": "max_tokens of a request", "SGLang": "max_new_tokens of a request",
+                 "TGI": "max_new_tokens of a request", "TensorRT-LLM": "max_tokens of a request"},
+    ),
+    Setting(
+        name="max_num_seqs", group="server", kind=COUNT, unit="sequences", rules=RULES, at_least=1, at_most=_MOST_SEQS,
+        source=_BOTH, help="Most sequences that run at once; the others wait.",
+        engines={"vLLM": "--max-num-seqs", "SGLang": "--max-running-requests", "TGI": "--max-batch-size",
+                 "TensorRT-LLM": "max_batch_size"},
+    ),
+    Setting(
+        name="headroom_blocks", group="server", kind=COUNT, unit="blocks", rules=_P, at_least=0, at_most=2**40,
+        source=_LAB_P, help="Free blocks that an admission must leave, so that running sequences can grow.",
+        engines={"vLLM": "watermark of the scheduler (a ratio of the pool)",
+                 "SGLang": "--schedule-conservativeness (another rule, same aim)"},
+    ),
+    Setting(
+        name="prefill_budget_tokens", group="server", kind=COUNT, unit="tokens", rules=_P, at_least=1,
+        at_most=_MOST_TOKENS, source=_LAB_P, help="Most prompt tokens computed in one step; decodes do not count.",
+        engines={"vLLM": "--max-num-batched-tokens (decodes count too)", "SGLang": "--chunked-prefill-size",
+                 "TGI": "--max-batch-prefill-tokens", "TensorRT-LLM": "max_num_tokens (decodes count too)"},
+    ),
+    Setting(
+        name="slow_pcie", group="server", kind=FACTOR, rules=_P, at_least=0, at_most=1_000, bare="5", source=_LAB_P,
+        help="Event: copies to the CPU and back take this many times as long; 1 is off.",
+    ),
+    Setting(
+        name="base_ns", group="server", kind=DURATION, rules=RULES, at_least=1, at_most=_MOST_STEP_NS, source=_BOTH,
+        help="Duration of a step before anything is added: reading the weights.",
+    ),
+    Setting(
+        name="per_seq_ns", group="server", kind=DURATION, rules=RULES, at_least=0, at_most=_MOST_PER_ITEM_NS,
+        source=_BOTH, help="What each running sequence adds to a step.",
+    ),
+    Setting(
+        name="per_context_token_ns", group="server", kind=DURATION, rules=_B, at_least=0, at_most=_MOST_PER_ITEM_NS,
+        source=_LAB_B, help="What each token of context adds to a step: reading the KV cache.",
+    ),
+    Setting(
+        name="per_prefill_token_ns", group="server", kind=DURATION, rules=RULES, at_least=0,
+        at_most=_MOST_PER_ITEM_NS, source=_BOTH, help="What each prompt token computed adds to a step.",
+    ),
+    Setting(
+        name="swap_per_token_ns", group="server", kind=DURATION, rules=_P, at_least=0, at_most=_MOST_PER_ITEM_NS,
+        source=_LAB_P, help="What each token copied to the CPU, or back, adds to a step.",
+    ),
+    Setting(
+        name="swap_per_block_ns", group="server", kind=DURATION, rules=_P, at_least=0, at_most=_MOST_PER_ITEM_NS,
+        source=_LAB_P, help="What each block copied to the CPU, or back, adds to a step.",
+    ),
+    Setting(
+        name="paging_overhead_num", group="server", kind=COUNT, rules=_B, at_least=0, at_most=1_000_000, source=_LAB_B,
+        help="Paged steps last 1 + num / (den x block_size) times as long, prefill apart: num.",
+    ),
+    Setting(
+        name="paging_overhead_den", group="server", kind=COUNT, rules=_B, at_least=1, at_most=1_000_000, source=_LAB_B,
+        help="Paged steps last 1 + num / (den x block_size) times as long, prefill apart: den.",
+    ),
+)  # fmt: skip
+
+_BENCH: Final = "of `vllm bench serve`"
+_TRAFFIC_SETTINGS: Final = (
+    Setting(
+        name="seed", group="traffic", kind=COUNT, rules=RULES, source=_TRAFFIC, at_least=0, at_most=2**63 - 1,
+        help="Start of all random streams: the same seed, the same requests.",
+        engines={"vLLM": f"--seed {_BENCH}", "SGLang": "--seed of bench_serving"},
+    ),
+    Setting(
+        name="arrivals", group="traffic", kind=NAME, rules=RULES, source=_TRAFFIC, choices=_arrivals,
+        help="How requests come.",
+    ),
+    Setting(
+        name="request_rate", group="traffic", kind=RATE, rules=RULES, source=_TRAFFIC, above=0, at_most=1_000_000,
+        help="Requests per second on average, before bursts.",
+        engines={"vLLM": f"--request-rate {_BENCH}", "SGLang": "--request-rate of bench_serving"},
+    ),
+    Setting(
+        name="burstiness", group="traffic", kind=FACTOR, rules=RULES, source=_OWN, above=0, at_most=1_000_000,
+        help="Shape of gamma arrivals: 1 is Poisson, less is burstier; CV = 1 / sqrt(burstiness).",
+        engines={"vLLM": f"--burstiness {_BENCH}"},
+    ),
+    Setting(
+        name="max_concurrency", group="traffic", kind=COUNT, unit="users", rules=RULES, source=_OWN, optional=True,
+        at_least=1, at_most=_MOST_SEQS, help="Users of a closed loop: each sends its next request when one has ended.",
+        engines={"vLLM": f"--max-concurrency {_BENCH}", "SGLang": "--max-concurrency of bench_serving"},
+    ),
+    Setting(
+        name="think_time_ns", group="traffic", kind=DURATION, rules=RULES, source=_OWN, at_least=0,
+        at_most=86_400 * NS_PER_S, aliases=("--think-time",),
+        help="Time between a user's answer and its next request (closed loop).",
+    ),
+    Setting(
+        name="duration_ns", group="traffic", kind=DURATION, rules=RULES, source=_TRAFFIC, at_least=1,
+        at_most=366 * 86_400 * NS_PER_S, aliases=("--duration",),
+        help="Time in which requests arrive; the run goes on until all have ended.",
+    ),
+    Setting(
+        name="num_requests", group="traffic", kind=COUNT, unit="requests", rules=RULES, source=_OWN, optional=True,
+        at_least=1, at_most=1_000_000_000, help="Stop after this many requests, whatever the duration.",
+        engines={"vLLM": f"--num-prompts {_BENCH}", "SGLang": "--num-prompts of bench_serving"},
+    ),
+    Setting(
+        name="burst", group="traffic", kind=FACTOR, rules=RULES, source=_TRAFFIC, above=0, at_most=1_000, bare="2.5",
+        help="Event: the rate is multiplied by this from 40 s to 70 s; 1 is off.",
+    ),
+    Setting(
+        name="rate_events", group="traffic", kind=TEXT, rules=RULES, source=_OWN,
+        help='Changes of the rate: "burst(40 s, 70 s, 2.5); ramp(0 s, 60 s, 1, 3)".',
+    ),
+    Setting(
+        name="prompt_tokens", group="traffic", kind=LENGTHS, rules=RULES, source=_TRAFFIC,
+        help='Prompt lengths: 512, "uniform(200, 1500)", "lognormal(p50=600, p95=3000)".',
+    ),
+    Setting(
+        name="output_tokens", group="traffic", kind=LENGTHS, rules=RULES, source=_TRAFFIC,
+        help='Answer lengths: 128, "exponential(250, max=1500)".',
+    ),
+    Setting(
+        name="longer_answers", group="traffic", kind=FACTOR, rules=RULES, source=_TRAFFIC, above=0, at_most=1_000,
+        bare="2", help="Event: the mean answer length is multiplied by this; 1 is off.",
+    ),
+    Setting(
+        name="long_report_users", group="traffic", kind=SWITCH, rules=RULES, source=_TRAFFIC,
+        help="Event: one request in five has a mean answer six times longer.",
+    ),
+    Setting(
+        name="num_samples", group="traffic", kind=COUNT, unit="samples", rules=_B, source=_TRAFFIC, at_least=1,
+        at_most=1_024, bare="4", aliases=("--parallel-sampling",),
+        help="Samples per request, each with an answer of its own.",
+        engines={"vLLM": "n of a request", "SGLang": "n of a request", "TensorRT-LLM": "n of a request"},
+    ),
+    Setting(
+        name="trace", group="traffic", kind=FILE, rules=RULES, source=_OWN, optional=True,
+        help="Requests from this file, in place of drawn ones.",
+    ),
+    Setting(
+        name="trace_format", group="traffic", kind=NAME, rules=RULES, source=_OWN, optional=True,
+        choices=_trace_formats, help="Format of the trace, where it is not to be detected.",
+    ),
+    Setting(
+        name="trace_columns", group="traffic", kind=TEXT, rules=RULES, source=_OWN, optional=True,
+        help='Columns of a generic trace: "arrival=ts,prompt=in,output=out".',
+    ),
+    Setting(
+        name="trace_from_ns", group="traffic", kind=DURATION, rules=RULES, source=_OWN, at_least=0,
+        at_most=3_660 * 86_400 * NS_PER_S, aliases=("--from",), help="Start of the part of the trace that is used.",
+    ),
+    Setting(
+        name="trace_until_ns", group="traffic", kind=DURATION, rules=RULES, source=_OWN, optional=True, at_least=1,
+        at_most=3_660 * 86_400 * NS_PER_S, aliases=("--until",), help="End of that part.",
+    ),
+    Setting(
+        name="trace_speed", group="traffic", kind=FACTOR, rules=RULES, source=_OWN, above=0, at_most=1_000_000,
+        aliases=("--speed",), help="Play the trace this many times as fast.",
+    ),
+)  # fmt: skip
+
+_SLO: Final = (
+    Setting(
+        name="slo", group="slo", kind=TEXT, rules=RULES, source=_OWN,
+        help='Limits that a good request meets, all of them: "ttft<=2s, tpot<=60ms, gap<=150ms, e2e<=30s".',
+        engines={"vLLM": f"--goodput {_BENCH} (ttft, tpot, e2el)"},
+    ),
+)  # fmt: skip
+
+SETTINGS: Final[dict[str, Setting]] = {setting.name: setting for setting in (*_SERVER, *_TRAFFIC_SETTINGS, *_SLO)}
+
+
+def settings_of(rules: str, group: str | None = None) -> list[Setting]:
+    """The settings of one lab, or of one group of them, in the order of the table."""
+    return [s for s in SETTINGS.values() if rules in s.rules and group in (None, s.group)]
+
+
+def find_setting(name: str, rules: str) -> Setting:
+    """The setting of that name in one lab.
+
+    Raises:
+        UnknownNameError: no lab has it; names the nearest that this one has.
+        ConfigError: only the other lab has it.
+    """
+    setting = SETTINGS.get(name)
+    if setting is None:
+        raise UnknownNameError("setting", name, [s.name for s in settings_of(rules)])
+    if rules not in setting.rules:
+        raise ConfigError(name, "…", f"the {rules} has no such setting, only the {' and '.join(setting.rules)}")
+    return setting
