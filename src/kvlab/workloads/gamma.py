@@ -18,6 +18,7 @@ from kvlab.workloads.streams import Floats
 _CELLS: Final = 1024
 _DEPTH: Final = 45.0  # the table ends where the density has fallen by e^-45; doubles in [0, 1) end at e^-37
 _SHORTEST: Final = -30.0  # ln of a gap that counts as 0: 10^-13 of the mean
+_LONGEST: Final = 12.0  # e^12 mean gaps: beyond what any shape from 0.01 reaches
 _NODES: Final = (-0.8611363115940526, -0.3399810435848563, 0.3399810435848563, 0.8611363115940526)
 _WEIGHTS: Final = (0.34785484513745385, 0.6521451548625461, 0.6521451548625461, 0.34785484513745385)
 
@@ -40,8 +41,8 @@ def gamma_quantile(u: Floats, shape: float) -> Floats:
 @lru_cache(maxsize=16)
 def _table(shape: float) -> tuple[Floats, Floats, Floats]:
     """s, v and dv/ds at the edges of the cells."""
-    low = max(_SHORTEST, _edge(shape, -1.0))
-    v = low + (_edge(shape, 1.0) - low) * (np.arange(_CELLS + 1) / float(_CELLS))
+    low, high = _edges(shape)
+    v = low + (high - low) * (np.arange(_CELLS + 1) / float(_CELLS))
     half = (v[1:] - v[:-1]) * 0.5
     middle = v[:-1] + half
     mass = np.zeros(_CELLS)
@@ -49,7 +50,7 @@ def _table(shape: float) -> tuple[Floats, Floats, Floats]:
         mass += weight * half * _density(middle + node * half, shape)
     density = _density(v, shape)
     below = density[0] / shape  # the left tail is exp(shape * v) by then
-    above = density[-1] / shape
+    above = density[-1] / (shape * (exp(v[-1:]) - 1.0))[0]  # the right tail falls by e^-(shape * (e^v - 1)) per v
     p = np.cumsum(np.concatenate(([below], mass)))
     q = np.cumsum(np.concatenate(([above], mass[::-1])))[::-1]
     return log(p) - log(q), v, p * q / (density * (p + q))
@@ -59,12 +60,11 @@ def _density(v: Floats, shape: float) -> Floats:
     return exp(np.maximum(shape * (v - exp(v) + 1.0), -600.0))
 
 
-def _edge(shape: float, side: float) -> float:
-    """v on one side of the mode where the density has fallen by e^-_DEPTH, by bisection."""
-    near, far = 0.0, side * (60.0 + _DEPTH / shape)
-    far = min(far, 12.0)  # e^12 mean gaps: beyond what any shape from 0.01 reaches
-    for _ in range(60):
+def _edges(shape: float) -> tuple[float, float]:
+    """v left and right of the mode where the density has fallen by e^-_DEPTH, by bisection."""
+    near, far = np.zeros(2), np.array([_SHORTEST, _LONGEST])
+    for _ in range(25):
         v = (near + far) * 0.5
-        depth = shape * (v - float(exp(np.array([v]))[0]) + 1.0)
-        near, far = (v, far) if depth > -_DEPTH else (near, v)
-    return near
+        inside = shape * (v - exp(v) + 1.0) > -_DEPTH
+        near, far = np.where(inside, v, near), np.where(inside, far, v)
+    return float(near[0]), float(near[1])

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import partial
-from itertools import count, repeat
+from itertools import chain, count, repeat
 from typing import Final, cast
 
 import numpy as np
@@ -23,6 +23,7 @@ from kvlab.errors import ConfigError, UnknownNameError
 from kvlab.units import NS_PER_S
 from kvlab.workloads.arrivals import ARRIVALS, Gaps, operational_times
 from kvlab.workloads.checks import check_number, check_text, check_whole
+from kvlab.workloads.closed_loop import ClosedLoop
 from kvlab.workloads.lengths import parse_lengths, sampler
 from kvlab.workloads.rates import MAX_FACTOR, RateCurve, RateEvent, parse_rate_events
 from kvlab.workloads.streams import CHUNK, Floats, Stream
@@ -198,7 +199,16 @@ def source(traffic: Traffic) -> RequestSource:
     Raises:
         TraceError: see `requests`; rows further down raise when they are reached.
     """
-    return OpenLoop(requests(traffic))
+    if ARRIVALS[traffic.arrivals].gaps is not None:
+        return OpenLoop(requests(traffic))
+    assert traffic.max_concurrency is not None, "checked by the constructor"
+    return ClosedLoop(
+        chain.from_iterable(zip(*chunk, strict=True) for chunk in _sizes(traffic)),
+        num_users=traffic.max_concurrency,
+        think_time_ns=traffic.think_time_ns,
+        until_ns=traffic.duration_ns if traffic.num_requests is None else None,
+        num_requests=traffic.num_requests,
+    )
 
 
 def _synthetic(traffic: Traffic, gaps: Gaps) -> Iterator[Request]:
