@@ -1,0 +1,23 @@
+"""One file per set of rules. `SCHEDULERS` maps the type of a config to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from kvlab.core.config import BlockTableLabConfig, LabConfig, PreemptionLabConfig
+from kvlab.core.schedulers.base import Scheduler
+from kvlab.core.schedulers.block_table_lab import BlockTableLab
+from kvlab.core.schedulers.preemption_lab import PreemptionLab
+
+SCHEDULERS: Final[dict[type, Callable[..., Scheduler]]] = {
+    PreemptionLabConfig: PreemptionLab,
+    BlockTableLabConfig: BlockTableLab,
+}
+
+
+def scheduler_for(config: LabConfig, *, log_memory: bool) -> Scheduler:
+    """A scheduler in its initial state, for the rules that the config belongs to."""
+    make: Any = SCHEDULERS[type(config)]
+    scheduler: Scheduler = make(config, log_memory=log_memory)
+    return scheduler

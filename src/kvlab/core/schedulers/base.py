@@ -1,0 +1,120 @@
+"""What the clock loop needs from a set of rules, and what every set of rules keeps."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from kvlab.core.cost import StepCost
+from kvlab.core.decode import DecodeBatch
+from kvlab.core.memory import Stay
+from kvlab.core.queues import FcfsQueue
+from kvlab.core.request import Request
+from kvlab.core.sequence import NEVER, Job, Seq
+
+
+class Decisions:
+    """What one step decided. Lists are in the order in which things happened."""
+
+    __slots__ = (
+        "admitted",
+        "preempted",
+        "prefill_tokens",
+        "recomputed_tokens",
+        "resumed",
+        "starting",
+        "swap_ns",
+        "swapped_tokens",
+    )
+
+    def __init__(self) -> None:
+        self.prefill_tokens = 0
+        self.recomputed_tokens = 0
+        self.swap_ns = 0
+        self.swapped_tokens = 0
+        self.starting: list[Job] = []
+        """Jobs that emit the first token of their stay at the end of this step."""
+        self.admitted: list[Job] = []
+        self.resumed: list[Job] = []
+        self.preempted: list[tuple[Job, str]] = []
+
+
+class Scheduler(Protocol):
+    """One set of rules: `schedule` decides a step, `end` takes back what a sequence held."""
+
+    cost: StepCost
+    batch: DecodeBatch
+    waiting: FcfsQueue
+    running: dict[int, Job]
+    capacity_tokens: int
+    num_running: int
+    """Running sequences: one per live sample."""
+    context_tokens: int
+    """Tokens of running sequences that have KV when the step ends; shared ones count once per sample."""
+    shared_tokens: int
+    """Of these, counted more than once: `context_tokens - shared_tokens` is what memory holds."""
+    saved_blocks: int
+    stays: list[Stay] | None
+    cow_copies: int
+    swap_ins: int
+
+    @property
+    def num_swapped(self) -> int:
+        """Requests in the CPU swap space."""
+
+    @property
+    def has_work(self) -> bool:
+        """Whether anything is waiting, running or swapped."""
+
+    @property
+    def reserved_tokens(self) -> int:
+        """Tokens in taken blocks or segments."""
+
+    @property
+    def largest_hole(self) -> int:
+        """Tokens of the biggest free range."""
+
+    def can_ever_run(self, request: Request) -> bool:
+        """Whether the request fits into an empty server."""
+
+    def schedule(self, step: int, now_ns: int) -> Decisions:
+        """Decides one step."""
+
+    def is_settled(self) -> bool:
+        """Whether the next steps only decode, as long as nobody arrives, ends or lacks a block."""
+
+    def grow(self, step: int) -> bool:
+        """One block for each table that is full in this step; False, and nothing done, if they don't suffice."""
+
+    def end(self, seq: Seq, step: int) -> None:
+        """Frees the memory of a sequence that emitted its last token at the end of `step`."""
+
+    def swapped_jobs(self) -> list[Job]:
+        """Requests in the CPU swap space, in the order in which they would come back."""
+
+    def close(self, step: int) -> None:
+        """Writes open stays into the log: the run was stopped before `step`."""
+
+    def check(self, step: int) -> None:
+        """Asserts every invariant of the whole state, as it is before `step`."""
+
+
+def stay_of(seq: Seq, end_step: int, block_size: int, end: str) -> Stay:
+    """The record of a sequence's time on the GPU."""
+    job = seq.job
+    return Stay(
+        request_id=job.request.id,
+        sample=seq.sample,
+        order=seq.order,
+        arrival_ns=job.request.arrival_ns,
+        on_cpu=False,
+        start_step=job.start_step,
+        end_step=end_step,
+        decode_step=None if job.decode_step == NEVER else job.decode_step,
+        initial_blocks=seq.initial_blocks,
+        growth_step=seq.growth_step,
+        block_size=block_size,
+        blocks=tuple(seq.table),
+        copied=seq.copied,
+        segment=None,
+        end=end,
+    )

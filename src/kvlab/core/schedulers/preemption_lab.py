@@ -1,0 +1,303 @@
+"""The rules of MODEL.md, "Preemption lab": paged memory, chunked prefill, recompute or swap.
+
+The numbers in the code are the steps of that section; 5 and 6 are the clock loop's (engine.py).
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from operator import attrgetter
+
+from kvlab.core.admission import ADMISSION_RULES
+from kvlab.core.blocks import BlockPool
+from kvlab.core.config import PreemptionLabConfig
+from kvlab.core.cost import linear_cost
+from kvlab.core.decode import DecodeBatch
+from kvlab.core.memory import Stay
+from kvlab.core.preemption import PREEMPTION_MODES
+from kvlab.core.prefill import PREFILL_RULES
+from kvlab.core.queues import WAITING_ORDERS
+from kvlab.core.request import Request
+from kvlab.core.schedulers.base import Decisions, stay_of
+from kvlab.core.sequence import NEVER, Job, Seq
+from kvlab.core.victims import VICTIM_POLICIES
+from kvlab.units import ceil_div
+
+_by_arrival = attrgetter("request.arrival_ns", "request.id")
+
+
+class PreemptionLab:
+    """See `kvlab.core.schedulers.base.Scheduler`. Requests have one sample each."""
+
+    shared_tokens = 0
+    saved_blocks = 0
+    cow_copies = 0
+
+    def __init__(self, config: PreemptionLabConfig, *, log_memory: bool) -> None:
+        self.config = config
+        self.cost = linear_cost(config)
+        self.block_size = config.block_size
+        self.gpu = BlockPool(config.num_gpu_blocks)
+        self.cpu = BlockPool(config.num_cpu_blocks)
+        self.capacity_tokens = config.num_gpu_blocks * config.block_size
+        self.batch = DecodeBatch(config.block_size)
+        self.waiting = WAITING_ORDERS["fcfs"]()
+        self.running: dict[int, Job] = {}
+        self.prefilling: dict[int, Job] = {}  # in admission order, as all who join are the newest
+        self.swapped: list[Job] = []  # earliest arrival first
+        self.context_tokens = 0
+        self.swap_ins = 0
+        self.stays: list[Stay] | None = [] if log_memory else None
+        self._decisions = Decisions()
+        self._admissions = 0
+        self._may_admit = ADMISSION_RULES["keep-reserve"]
+        self._prefills_now = PREFILL_RULES["chunked"]
+        self._choose_victim = VICTIM_POLICIES["latest-admitted"]
+        self._is_swapped_out = PREEMPTION_MODES[config.preemption_mode]
+
+    @property
+    def num_running(self) -> int:
+        """Running requests: each has one sequence."""
+        return len(self.running)
+
+    @property
+    def num_swapped(self) -> int:
+        """Requests in the CPU swap space."""
+        return len(self.swapped)
+
+    @property
+    def has_work(self) -> bool:
+        """Whether anything is waiting, running or swapped."""
+        return bool(self.running or self.waiting or self.swapped)
+
+    @property
+    def reserved_tokens(self) -> int:
+        """Tokens in taken blocks."""
+        return (self.gpu.num_blocks - self.gpu.num_free) * self.block_size
+
+    @property
+    def largest_hole(self) -> int:
+        """All free blocks: any of them can follow any other in a table."""
+        return self.gpu.num_free * self.block_size
+
+    def can_ever_run(self, request: Request) -> bool:
+        """Whether all tokens that get KV fit into an empty pool; the last one emitted gets none."""
+        assert len(request.output_tokens) == 1, f"request {request.id} has {len(request.output_tokens)} samples"
+        stored = request.prompt_tokens + request.output_tokens[0] - 1
+        return ceil_div(stored, self.block_size) <= self.gpu.num_blocks
+
+    def schedule(self, step: int, now_ns: int) -> Decisions:
+        """Steps 1 to 4."""
+        self._decisions = decisions = Decisions()
+        self.context_tokens += self.batch.num_seqs
+        self._decode(step)
+        if self.swapped and not decisions.preempted:
+            self._swap_in(step)
+        if self.waiting and not decisions.preempted and not self.swapped:
+            self._admit(step, now_ns)
+        if self.prefilling:
+            self._prefill(step)
+        return decisions
+
+    def _decode(self, step: int) -> None:
+        """1. Every decoding sequence whose table is full gets a block, if need be from the newest."""
+        if self.grow(step):
+            return
+        for seq in list(self.batch.phases[step % self.block_size].values()):
+            while seq.order >= 0 and not self.gpu.num_free:
+                self._preempt(self._choose_victim(self.running), step)
+            if seq.order >= 0:
+                seq.table += self.gpu.take(1)
+
+    def grow(self, step: int) -> bool:
+        """One block for each table that is full in this step; False, and nothing done, if they don't suffice."""
+        members = self.batch.phases[step % self.block_size]
+        if members:
+            if len(members) > self.gpu.num_free:
+                return False
+            for seq, block in zip(members.values(), self.gpu.take(len(members)), strict=True):
+                seq.table.append(block)
+        return True
+
+    def _preempt(self, job: Job, step: int) -> None:
+        seq = job.live[0]
+        job.known = known = job.known_at(step)
+        job.paused_decode_step = job.decode_step
+        if job.decode_step != NEVER:
+            self.batch.leave(seq)
+            self.context_tokens -= known
+            job.computed = known - 1
+        else:
+            del self.prefilling[job.request.id]
+            self.context_tokens -= job.computed
+        del self.running[job.request.id]
+        job.preemptions += 1
+        cpu_blocks = ceil_div(job.computed, self.block_size)
+        swaps = self._is_swapped_out(cpu_blocks, self.cpu.num_free)
+        outcome = "swap" if swaps else "recompute"
+        self._decisions.preempted.append((job, outcome))
+        self._release(seq, step, outcome)
+        if swaps:
+            job.cpu_blocks = self.cpu.take(cpu_blocks)
+            job.swap_step = step
+            job.swap_outs += 1
+            self._charge_copy(job)
+            insort(self.swapped, job, key=_by_arrival)
+        else:
+            job.recomputed_tokens += job.computed
+            self._decisions.recomputed_tokens += job.computed
+            job.computed = 0
+            job.decode_step = NEVER
+            self.waiting.add_preempted(job)
+
+    def _charge_copy(self, job: Job) -> None:
+        config = self.config
+        copy_ns = config.swap_per_token_ns * job.computed + config.swap_per_block_ns * len(job.cpu_blocks)
+        self._decisions.swap_ns += copy_ns
+        self._decisions.swapped_tokens += job.computed
+
+    def _release(self, seq: Seq, end_step: int, why: str) -> None:
+        """Frees the sequence's blocks, first to last, and closes its stay in the log."""
+        if self.stays is not None:
+            self.stays.append(stay_of(seq, end_step, self.block_size, why))
+        self.gpu.give_back(seq.table)
+        seq.order = -1
+        seq.growth_step = NEVER
+
+    def _enter(self, job: Job, need: int, step: int) -> None:
+        """The job joins the running set, as the newest, with blocks for all its known tokens."""
+        seq = job.live[0]
+        seq.table = self.gpu.take(need)
+        seq.initial_blocks = need
+        self._admissions += 1
+        seq.order = self._admissions
+        job.start_step = step
+        self.running[job.request.id] = job
+
+    def _has_room(self, need: int) -> bool:
+        running = len(self.running)
+        return running < self.config.max_num_seqs and self._may_admit(
+            need, self.gpu.num_free, self.config.headroom_blocks, running == 0
+        )
+
+    def _swap_in(self, step: int) -> None:
+        """2. Swapped sequences come back, earliest arrival first, up to the first that does not fit."""
+        while self.swapped:
+            job = self.swapped[0]
+            need = ceil_div(job.known, self.block_size)
+            if not self._has_room(need):
+                return
+            del self.swapped[0]
+            self._log_cpu_stay(job, step, "resumed")
+            self.cpu.give_back(job.cpu_blocks)
+            self._charge_copy(job)
+            job.cpu_blocks = []
+            self.swap_ins += 1
+            self._enter(job, need, step)
+            self._decisions.resumed.append(job)
+            if job.decode_step != NEVER:  # it was decoding, and does so in this very step
+                self.context_tokens += job.known
+                self.batch.join(job, step)
+                self._decisions.starting.append(job)
+            else:
+                self.context_tokens += job.computed
+                self.prefilling[job.request.id] = job
+
+    def _log_cpu_stay(self, job: Job, step: int, why: str) -> None:
+        if self.stays is not None:
+            blocks = tuple(job.cpu_blocks)
+            self.stays.append(
+                Stay(
+                    request_id=job.request.id,
+                    sample=0,
+                    order=-1,
+                    arrival_ns=job.request.arrival_ns,
+                    on_cpu=True,
+                    start_step=job.swap_step,
+                    end_step=step,
+                    decode_step=None,
+                    initial_blocks=len(blocks),
+                    growth_step=NEVER,
+                    block_size=self.block_size,
+                    blocks=blocks,
+                    copied=None,
+                    segment=None,
+                    end=why,
+                )
+            )
+
+    def _admit(self, step: int, now_ns: int) -> None:
+        """3. The head of the queue comes in while it fits; all blocks of its known tokens at once."""
+        while self.waiting:
+            job = self.waiting.head()
+            need = ceil_div(job.known, self.block_size)
+            if not self._has_room(need):
+                return
+            self.waiting.pop()
+            if job.admitted_ns < 0:
+                job.admitted_ns = now_ns
+            self._enter(job, need, step)
+            self.prefilling[job.request.id] = job
+            self._decisions.admitted.append(job)
+
+    def _prefill(self, step: int) -> None:
+        """4. Chunks in admission order; who completes its prefill emits a token at the end of this step."""
+        budget = self.config.prefill_budget_tokens
+        completed = []
+        for job in self.prefilling.values():
+            tokens = self._prefills_now(job.known - job.computed, budget)
+            job.computed += tokens
+            budget -= tokens
+            if job.computed == job.known:
+                completed.append(job)
+            if not budget:
+                break
+        prefilled = self.config.prefill_budget_tokens - budget
+        self._decisions.prefill_tokens = prefilled
+        self.context_tokens += prefilled
+        for job in completed:
+            del self.prefilling[job.request.id]
+            self.batch.join(job, step)
+        self._decisions.starting += completed
+
+    def is_settled(self) -> bool:
+        """Nobody prefills, and nobody was preempted: who waits or is swapped was asked, and did not fit."""
+        return not self.prefilling and not self._decisions.preempted
+
+    def end(self, seq: Seq, step: int) -> None:
+        """The sequence emitted its last token at the end of `step`: it leaves and frees its blocks."""
+        job = seq.job
+        self.context_tokens -= job.known_at(step)
+        self.batch.leave(seq)
+        self._release(seq, step + 1, "finished")
+        job.live.clear()
+        del self.running[job.request.id]
+
+    def swapped_jobs(self) -> list[Job]:
+        """Requests in the CPU swap space, in the order in which they would come back."""
+        return self.swapped
+
+    def close(self, step: int) -> None:
+        """Writes open stays into the log: the run was stopped before `step`."""
+        if self.stays is not None:
+            for job in self.running.values():
+                self.stays.append(stay_of(job.live[0], step, self.block_size, "open"))
+            for job in self.swapped:
+                self._log_cpu_stay(job, step, "open")
+
+    def check(self, step: int) -> None:
+        """Asserts every invariant of the whole state, as it is before `step`."""
+        tables = [job.live[0].table for job in self.running.values()]
+        held = sorted(block for table in tables for block in table)
+        assert sorted(held + self.gpu.free_blocks()) == list(range(self.gpu.num_blocks)), "GPU blocks lost or doubled"
+        copied = [block for job in self.swapped for block in job.cpu_blocks]
+        assert sorted(copied + self.cpu.free_blocks()) == list(range(self.cpu.num_blocks)), "CPU blocks lost or doubled"
+        assert len(self.running) <= self.config.max_num_seqs, f"{len(self.running)} running"
+        tokens = 0
+        for job in self.running.values():
+            computed = job.known_at(step) - 1 if job.is_decoding else job.computed
+            assert computed <= job.known_at(step), f"request {job.request.id}: {computed} computed"
+            assert len(job.live[0].table) * self.block_size >= computed, f"request {job.request.id}: table too short"
+            tokens += computed
+        assert tokens == self.context_tokens, f"{self.context_tokens} tokens on the books, {tokens} in tables"
+        assert [*self.swapped] == sorted(self.swapped, key=_by_arrival), "swap order"
