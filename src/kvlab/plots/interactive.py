@@ -1,0 +1,233 @@
+"""The picture as a plotly figure, and as one HTML file that needs no network."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import plotly.graph_objects as go
+import plotly.io
+from plotly.subplots import make_subplots
+
+from kvlab.plots.picture import Latencies, Picture, picture
+from kvlab.plots.series import SHOWN_SHARES, Floats, Line, nines
+from kvlab.plots.theme import Theme
+from kvlab.units import NS_PER_S, format_duration
+
+if TYPE_CHECKING:
+    from kvlab.results import Run
+
+_COLUMNS: Final = 5000
+"""A zoom to a quarter of the run still shows every peak."""
+_PAGE: Final = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<style>html, body {{ margin: 0; height: 100%; background: {paper}; }}</style>
+</head>
+<body>
+{plot}
+</body>
+</html>
+"""
+
+
+def page(run: Run, theme: Theme) -> str:
+    """A whole HTML document, the drawing library included; the same for the same run."""
+    plot = plotly.io.to_html(
+        draw(run, theme),
+        full_html=False,
+        include_plotlyjs=True,
+        div_id="kvlab",
+        config={"displaylogo": False, "responsive": True},
+    )
+    return _PAGE.format(title=escape(run.scenario.name), paper=theme.paper, plot=plot)
+
+
+def draw(run: Run, theme: Theme) -> go.Figure:
+    """The picture of a run; hover for values, drag to zoom all panels over time at once."""
+    shown = picture(run, _COLUMNS)
+    ttft, gap = shown.latencies
+    figure = make_subplots(
+        rows=4,
+        cols=2,
+        specs=[[{"colspan": 2}, None], [{"colspan": 2}, None], [{"colspan": 2}, None], [{}, {}]],
+        row_heights=[0.09, 0.41, 0.22, 0.28],
+        vertical_spacing=0.085,
+        horizontal_spacing=0.09,
+        subplot_titles=("Preemptions", shown.kv_title, "Queue and batch", ttft.title, gap.title),
+    )
+    _draw_preemptions(figure, shown, theme)
+    _draw_kv(figure, shown, theme)
+    _draw_load(figure, shown, theme)
+    for column, latencies in enumerate(shown.latencies, start=1):
+        _draw_latencies(figure, latencies, theme, column)
+    _lay_out(figure, shown, theme)
+    return figure
+
+
+def _draw_preemptions(figure: go.Figure, shown: Picture, theme: Theme) -> None:
+    lanes = (
+        ("recompute", shown.num_recomputes, shown.recomputes, "triangle-down", theme.recompute),
+        ("swap", shown.num_swaps, shown.swaps, "diamond", theme.swap),
+    )
+    for name, count, times, symbol, colour in lanes:
+        lane = f"{name} ({count:,})"
+        figure.add_trace(
+            go.Scatter(
+                x=times,
+                y=[lane] * len(times),
+                mode="markers",
+                marker={"symbol": symbol, "size": 7, "color": colour},
+                name=lane,
+                showlegend=False,
+                hovertemplate=f"{name} at %{{x:.3f}} {shown.time_unit}<extra></extra>",
+            ),
+            row=1,
+            col=1,
+        )
+    figure.update_yaxes(
+        categoryorder="array",
+        categoryarray=[f"{name} ({count:,})" for name, count, *_ in reversed(lanes)],
+        range=[-0.6, 1.6],
+        showgrid=False,
+        row=1,
+        col=1,
+    )
+
+
+def _draw_kv(figure: go.Figure, shown: Picture, theme: Theme) -> None:
+    reserved = go.Scatter(
+        **_xy(shown.reserved),
+        mode="lines",
+        line={"color": theme.line, "width": 1},
+        fill="tozeroy",
+        fillcolor=theme.paper,
+        fillpattern={"shape": "/", "fgcolor": theme.hatch, "bgcolor": theme.paper, "size": 6, "solidity": 0.25},
+        name="reserved, not used",
+        hovertemplate="reserved %{y:.1f} %<extra></extra>",
+    )
+    used = go.Scatter(
+        **_xy(shown.used),
+        mode="lines",
+        line={"width": 0},
+        fill="tozeroy",
+        fillcolor=theme.used,
+        name="used",
+        hovertemplate="used %{y:.1f} %<extra></extra>",
+    )
+    figure.add_traces([reserved, used], rows=2, cols=1)
+    figure.update_yaxes(title_text="KV cache (%)", range=[0, 102], tickvals=[0, 25, 50, 75, 100], row=2, col=1)
+
+
+def _draw_load(figure: go.Figure, shown: Picture, theme: Theme) -> None:
+    lines = [
+        ("waiting requests", shown.waiting, theme.waiting),
+        ("running sequences", shown.running, theme.running),
+        ("swapped-out requests", shown.swapped, theme.swap),
+    ]
+    for name, line, colour in lines:
+        if line is not None:
+            trace = go.Scatter(
+                **_xy(line),
+                mode="lines",
+                line={"color": colour, "width": 1.6},
+                name=name,
+                hovertemplate=f"%{{y}} {name}<extra></extra>",
+            )
+            figure.add_trace(trace, row=3, col=1)
+    figure.update_yaxes(title_text="requests, sequences", rangemode="tozero", row=3, col=1)
+    figure.update_xaxes(title_text=f"time ({shown.time_unit})", row=3, col=1)
+
+
+def _draw_latencies(figure: go.Figure, latencies: Latencies, theme: Theme, column: int) -> None:
+    seconds, share = latencies.line
+    line = go.Scatter(
+        x=seconds,
+        y=nines(share),
+        mode="lines",
+        line={"color": theme.line, "width": 2},
+        showlegend=False,
+        customdata=100 * share,
+        hovertemplate="%{customdata:.3f} % take at most %{x:.4g} s<extra></extra>",
+    )
+    percents = np.array([percent for percent, _ in latencies.marks])
+    marks = go.Scatter(
+        x=[value / NS_PER_S for _, value in latencies.marks],
+        y=nines(percents / 100),
+        mode="markers+text",
+        marker={"color": theme.ink, "size": 6},
+        text=[f"p{percent} {format_duration(value)} " for percent, value in latencies.marks],
+        textposition="middle left",
+        textfont={"size": 12, "color": theme.ink},
+        showlegend=False,
+        hoverinfo="skip",
+    )
+    figure.add_traces([line, marks], rows=4, cols=column)
+    shares = np.array(SHOWN_SHARES)
+    figure.update_yaxes(
+        tickvals=nines(shares), ticktext=[f"{100 * share:g}" for share in SHOWN_SHARES], range=[0, latencies.top],
+        title_text="percentile" if column == 1 else None, row=4, col=column,
+    )  # fmt: skip
+    axis: dict[str, Any] = {
+        "type": "log",
+        "title_text": latencies.axis,
+        "ticksuffix": " s",
+        "minor": {"ticks": "outside"},
+    }
+    if len(seconds):
+        low, high = np.log10(seconds[0]), np.log10(seconds[-1])
+        decades = max(1.0, high - low)
+        axis["range"] = [low - 0.35 * decades, high + 0.05 * decades]  # room for labels left of the first mark
+        axis["dtick"] = 1 if decades > 1.5 else "D2"
+    figure.update_xaxes(**axis, row=4, col=column)
+
+
+def _lay_out(figure: go.Figure, shown: Picture, theme: Theme) -> None:
+    figure.update_layout(
+        template="none",
+        title={
+            "text": f"<b>{escape(shown.title)}</b><br><sub>{escape(shown.subtitle)}</sub>",
+            "x": 0,
+            "xref": "paper",
+            "y": 0.98,
+            "yanchor": "top",
+        },
+        font={"family": "system-ui, -apple-system, 'Segoe UI', sans-serif", "size": 13, "color": theme.ink},
+        paper_bgcolor=theme.paper,
+        plot_bgcolor=theme.paper,
+        hoverlabel={"bgcolor": theme.paper, "font": {"color": theme.ink}},
+        legend={"orientation": "h", "x": 1, "xanchor": "right", "y": 1.02, "yanchor": "bottom"},
+        margin={"l": 120, "r": 30, "t": 110, "b": 60},
+        height=860,
+    )
+    figure.update_xaxes(gridcolor=theme.grid, linecolor=theme.muted, zeroline=False, tickfont={"color": theme.muted})
+    figure.update_yaxes(gridcolor=theme.grid, linecolor=theme.muted, zeroline=False, tickfont={"color": theme.muted})
+    for row in (1, 2, 3):
+        figure.update_xaxes(matches="x", range=[0, shown.end or 1.0], showticklabels=row == 3, row=row, col=1)
+    figure.update_annotations(font={"size": 14, "color": theme.ink})
+    for title in figure.layout.annotations:
+        place = figure.layout.xaxis5.domain[0] if title.text == shown.latencies[1].title else 0
+        title.update(x=place, xanchor="left")
+    if shown.arrivals_end is not None:
+        for row in (1, 2, 3):
+            figure.add_vline(shown.arrivals_end, line={"color": theme.ink, "width": 1, "dash": "dash"}, row=row, col=1)
+        # a legend entry, so that the label never lies over data
+        figure.add_trace(
+            go.Scatter(
+                x=[None],
+                y=[None],
+                mode="lines",
+                line={"color": theme.ink, "width": 1, "dash": "dash"},
+                name=shown.arrivals_end_label,
+            ),
+            row=3,
+            col=1,
+        )
+
+
+def _xy(line: Line) -> dict[str, Floats]:
+    return {"x": line[0], "y": line[1]}
