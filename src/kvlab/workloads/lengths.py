@@ -9,7 +9,7 @@ One uniform number makes one length, so a longer mean or a lower cap moves the s
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
 from typing import Final, Protocol
@@ -55,12 +55,6 @@ def sampler(lengths: Lengths) -> Callable[[Floats, Floats | float], Ints]:
         return np.clip(np.rint(quantile(u) * scale), 1.0, limit).astype(np.int64)
 
     return draw
-
-
-def capped(lengths: Lengths, limit: int) -> Lengths:
-    """The same distribution with lengths of at most `limit` tokens, or its own cap where that is lower."""
-    cap = limit if lengths.max_tokens is None else min(limit, lengths.max_tokens)
-    return replace(lengths, max_tokens=cap)  # type: ignore[type-var] # every entry of LENGTHS makes a dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,16 +77,16 @@ def parse_call(text: str, field: str, bare: str | None = None) -> Call:
         return Call(text, field, bare, [stripped], {})
     args: list[str] = []
     keywords: dict[str, str] = {}
-    for part in _split(match[2], text, field):
+    for part in split_args(match[2], text, field):
         keyword = _KEYWORD.match(part)
         if keyword is None:
             if keywords:
                 raise ConfigError(field, text, "values without a name come before those with one")
-            args.append(_unquoted(part))
+            args.append(unquoted(part))
         elif keyword[1] in keywords:
             raise ConfigError(field, text, f"{keyword[1]} is given twice")
         else:
-            keywords[keyword[1]] = _unquoted(keyword[2])
+            keywords[keyword[1]] = unquoted(keyword[2])
     return Call(text, field, match[1], args, keywords)
 
 
@@ -97,8 +97,12 @@ def format_call(name: str, *args: object, **keywords: object) -> str:
     return f"{name}({', '.join(shown)})"
 
 
-def _split(inside: str, text: str, field: str) -> list[str]:
-    """Arguments, cut at commas outside double quotes."""
+def split_args(inside: str, text: str, field: str) -> list[str]:
+    """Arguments, cut at commas outside double quotes.
+
+    Raises:
+        ConfigError: an open quotation mark, or nothing between two commas; `text` is shown.
+    """
     pieces = re.findall(r'(?:[^,"]|"[^"]*")+|,|"', inside)
     if '"' in pieces:
         raise ConfigError(field, text, "a quotation mark is not closed")
@@ -111,7 +115,8 @@ def _split(inside: str, text: str, field: str) -> list[str]:
     return parts
 
 
-def _unquoted(part: str) -> str:
+def unquoted(part: str) -> str:
+    """Without the double quotes around it, if there are any."""
     return part[1:-1] if len(part) >= 2 and part[0] == part[-1] == '"' else part
 
 

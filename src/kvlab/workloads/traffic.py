@@ -19,12 +19,12 @@ from typing import Final, cast
 import numpy as np
 
 from kvlab.core.request import OpenLoop, Request, RequestSource
-from kvlab.errors import ConfigError, UnknownNameError
-from kvlab.units import NS_PER_S
+from kvlab.errors import ConfigError, TraceError, UnknownNameError
+from kvlab.units import NS_PER_S, format_duration
 from kvlab.workloads.arrivals import ARRIVALS, Gaps, operational_times
 from kvlab.workloads.checks import check_number, check_text, check_whole
 from kvlab.workloads.closed_loop import ClosedLoop
-from kvlab.workloads.lengths import parse_lengths, sampler
+from kvlab.workloads.lengths import MAX_TOKENS, parse_lengths, sampler
 from kvlab.workloads.rates import MAX_FACTOR, RateCurve, RateEvent, parse_rate_events
 from kvlab.workloads.streams import CHUNK, Floats, Stream
 
@@ -155,6 +155,11 @@ class Traffic:
         if self.arrivals != "poisson":
             raise ConfigError("arrivals", self.arrivals, "the trace brings its own arrivals; leave this at poisson")
         self._refuse_events("the trace brings its own arrivals; drop the event, or the trace")
+        if not self.trace:
+            raise ConfigError("trace", self.trace, "expected the name of a file")
+        from kvlab.workloads.traces import check_reading  # only traffic that needs files loads the readers
+
+        check_reading(self.trace_format, self.trace_columns)
 
     def _refuse_events(self, remedy: str) -> None:
         if self.burst != 1:
@@ -187,6 +192,8 @@ def requests(traffic: Traffic) -> Iterator[Request]:
         ConfigError: closed-loop arrivals, which only a running server brings about: see `source`.
         TraceError: the trace, or a file of lengths, can't be used.
     """
+    if traffic.trace is not None:
+        return _recorded(traffic, traffic.trace)
     gaps = ARRIVALS[traffic.arrivals].gaps
     if gaps is None:
         raise ConfigError("arrivals", traffic.arrivals, "they depend on the server: take source(traffic)")
@@ -226,6 +233,30 @@ def _synthetic(traffic: Traffic, gaps: Gaps) -> Iterator[Request]:
         num_made += len(times)
         if len(times) < CHUNK:
             return
+
+
+def _recorded(traffic: Traffic, path: str) -> Iterator[Request]:
+    from kvlab.workloads.traces import read_trace  # only traffic that needs files loads the readers
+
+    num, den = Fraction(traffic.trace_speed).as_integer_ratio()
+    from_ns, until_ns = traffic.trace_from_ns, traffic.trace_until_ns
+    scales = chain.from_iterable(chunk.tolist() for chunk in _output_scales(traffic))
+    num_made = time_ns = 0
+    for row in read_trace(path, traffic.trace_format, traffic.trace_columns):
+        time_ns = row.arrival_ns
+        if time_ns < from_ns:
+            continue
+        if num_made == traffic.num_requests or (until_ns is not None and time_ns >= until_ns):
+            break
+        output = min(max(1, round(row.output_tokens * next(scales))), MAX_TOKENS)
+        arrival_ns = (time_ns - from_ns) * den // num
+        outputs = (output,) * traffic.num_samples
+        yield Request(num_made, arrival_ns, row.prompt_tokens, outputs, row.hash_ids)
+        num_made += 1
+    if not num_made:
+        where = f"from {format_duration(from_ns)} on" if until_ns is None else (
+            f"from {format_duration(from_ns)} until {format_duration(until_ns)}")  # fmt: skip
+        raise TraceError(path, f"no request {where}; one arrives at {format_duration(time_ns)}: move the window")
 
 
 def _sizes(traffic: Traffic) -> Iterator[tuple[list[int], list[tuple[int, ...]]]]:

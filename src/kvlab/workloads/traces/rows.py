@@ -1,0 +1,138 @@
+"""One request of a trace, and how its cells are read: exactly, and strictly.
+
+Cells are text (CSV), or what JSON and Parquet make of them. A cell that can't be used raises ValueError with the
+reason; the reader knows the file and the line.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import date
+from decimal import Decimal
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from kvlab.units import NS_PER_MS, NS_PER_S, NS_PER_US
+from kvlab.workloads.lengths import MAX_TOKENS
+
+TIME_UNITS: Final = {
+    "ns": 1,
+    "us": NS_PER_US,
+    "ms": NS_PER_MS,
+    "s": NS_PER_S,
+    "min": 60 * NS_PER_S,
+    "h": 3600 * NS_PER_S,
+}
+MAX_TIME_NS: Final = 2**63 - 1
+"""The year 2262, counted from 1970."""
+
+_NUMBER: Final = re.compile(r"([0-9]+)(?:\.([0-9]*))?([eE][+-]?[0-9]{1,3})?\Z")
+_CLOCK: Final = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}:([0-9]{2})(?:\.([0-9]{1,18}))?(Z|[+-][0-9]{2}:?[0-9]{2})?\Z"
+)
+
+
+class TraceRow(NamedTuple):
+    """One recorded request."""
+
+    line: int
+    """Where it stands in its file, from 1: a line of text, a row of a table."""
+    arrival_ns: int
+    """On the clock of the file."""
+    prompt_tokens: int
+    output_tokens: int
+    hash_ids: tuple[int, ...] = ()
+    """One id per block of the prompt: equal ids, equal prefix up to that block. Empty where there are none."""
+
+
+def read_tokens(cell: object, least: int) -> int:
+    """A whole number of tokens, at least `least` (0 or 1).
+
+    Raises:
+        ValueError: it isn't one.
+    """
+    text = cell.strip() if isinstance(cell, str) else str(cell)
+    whole, point, zeros = text.partition(".")  # tables that once had gaps write 374.0
+    if not (whole.isascii() and whole.isdigit() and len(whole) <= 20 and not zeros.strip("0") and (zeros or not point)):
+        if text.startswith("-") and text[1:].isdigit():
+            raise ValueError("a number of tokens can't be negative")
+        raise ValueError("expected a whole number of tokens" if text else "there is no value")
+    tokens = int(whole)
+    if tokens > MAX_TOKENS:
+        raise ValueError(f"at most {MAX_TOKENS:,} tokens are accepted")
+    if tokens < least:
+        raise ValueError("a prompt has at least one token; drop the row")
+    return tokens
+
+
+def read_time_ns(cell: object, unit_ns: int | None) -> int:
+    """A date and time, or a number in a unit, in ns; digits below a nanosecond are cut off.
+
+    Raises:
+        ValueError: neither, or a number whose unit isn't known.
+    """
+    text = cell.strip() if isinstance(cell, str) else str(cell)
+    match = _NUMBER.match(text)
+    if match is None:
+        return _clock_ns(text)
+    if unit_ns is None:
+        raise ValueError(f"the time has no unit: say it, as in arrival=COLUMN:ms. Units: {', '.join(TIME_UNITS)}")
+    whole, fraction, exponent = match.groups()
+    if exponent is None and len(whole) <= 20:
+        time_ns = int(whole) * unit_ns
+        if fraction:
+            time_ns += int(fraction[:40]) * unit_ns // 10 ** len(fraction[:40])
+    elif Decimal(text).adjusted() < 30:
+        time_ns = int(Decimal(text[:60]) * unit_ns)
+    else:
+        time_ns = MAX_TIME_NS + 1
+    return _in_range(time_ns)
+
+
+def read_hash_ids(cell: object) -> tuple[int, ...]:
+    """A list of whole numbers.
+
+    Raises:
+        ValueError: it isn't one.
+    """
+    if not isinstance(cell, list | tuple) or not set(map(type, cell)) <= {int}:
+        raise ValueError("expected a list of whole numbers")
+    if cell and not 0 <= min(cell) <= max(cell) < 2**63:
+        raise ValueError("an id is from 0 to 2^63 - 1")
+    return tuple(cell)
+
+
+def _clock_ns(text: str) -> int:
+    match = _CLOCK.match(text)
+    if match is None:
+        if not text:
+            raise ValueError("there is no value")
+        if text.startswith("-") and _NUMBER.match(text[1:]):
+            raise ValueError("a time can't be negative")
+        raise ValueError("expected a number, or a date and time such as 2023-11-16 18:15:46.6805900")
+    second, fraction, offset = match.groups()
+    if int(second) > 59:
+        raise ValueError("a minute has seconds 00 to 59")
+    time_ns = _minute_ns(text[:16]) + int(second) * NS_PER_S
+    if fraction:
+        time_ns += int(fraction) * NS_PER_S // 10 ** len(fraction)
+    if offset and offset != "Z":
+        minutes = int(offset[1:3]) * 60 + int(offset[-2:])
+        time_ns -= (-minutes if offset[0] == "-" else minutes) * 60 * NS_PER_S
+    return _in_range(time_ns)
+
+
+@lru_cache(maxsize=64)
+def _minute_ns(text: str) -> int:
+    """ns since 1970 of "2023-11-16 18:15"."""
+    day = date.fromisoformat(text[:10]).toordinal() - date(1970, 1, 1).toordinal()
+    hour, minute = int(text[11:13]), int(text[14:16])
+    if hour > 23 or minute > 59:
+        raise ValueError("a time of day is from 00:00 to 23:59")
+    return (day * 1440 + hour * 60 + minute) * 60 * NS_PER_S
+
+
+def _in_range(time_ns: int) -> int:
+    if not 0 <= time_ns <= MAX_TIME_NS:
+        raise ValueError("the time lies outside 1970 to 2262 (2^63 ns)")
+    return time_ns
