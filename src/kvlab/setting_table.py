@@ -148,7 +148,7 @@ _SERVER: Final = (
     ),
     Setting(
         name="slow_pcie", group="server", kind=FACTOR, rules=_P, at_least=0, at_most=1_000, bare="5", source=_LAB_P,
-        help="Event: copies to the CPU and back take this many times as long; 1 is off.",
+        help="Copies to the CPU and back take this many times as long: an event, off at 1.",
     ),
     Setting(
         name="base_ns", group="server", kind=DURATION, rules=RULES, at_least=1, at_most=_MOST_STEP_NS, source=_BOTH,
@@ -176,11 +176,11 @@ _SERVER: Final = (
     ),
     Setting(
         name="paging_overhead_num", group="server", kind=COUNT, rules=_B, at_least=0, at_most=1_000_000, source=_LAB_B,
-        help="Paged steps last 1 + num / (den x block_size) times as long, prefill apart: num.",
+        help="Overhead of paging, numerator: a step lasts 1 + num / (den x block_size) times as long, prefill apart.",
     ),
     Setting(
         name="paging_overhead_den", group="server", kind=COUNT, rules=_B, at_least=1, at_most=1_000_000, source=_LAB_B,
-        help="Paged steps last 1 + num / (den x block_size) times as long, prefill apart: den.",
+        help="Overhead of paging, denominator: a step lasts 1 + num / (den x block_size) times as long, prefill apart.",
     ),
 )  # fmt: skip
 
@@ -227,7 +227,7 @@ _TRAFFIC_SETTINGS: Final = (
     ),
     Setting(
         name="burst", group="traffic", kind=FACTOR, rules=RULES, source=_TRAFFIC, above=0, at_most=1_000, bare="2.5",
-        help="Event: the rate is multiplied by this from 40 s to 70 s; 1 is off.",
+        help="The rate is this many times higher from 40 s to 70 s: an event, off at 1.",
     ),
     Setting(
         name="rate_events", group="traffic", kind=TEXT, rules=RULES, source=_OWN,
@@ -243,11 +243,11 @@ _TRAFFIC_SETTINGS: Final = (
     ),
     Setting(
         name="longer_answers", group="traffic", kind=FACTOR, rules=RULES, source=_TRAFFIC, above=0, at_most=1_000,
-        bare="2", help="Event: the mean answer length is multiplied by this; 1 is off.",
+        bare="2", help="Answers are this many times longer on average: an event, off at 1.",
     ),
     Setting(
         name="long_report_users", group="traffic", kind=SWITCH, rules=RULES, source=_TRAFFIC,
-        help="Event: one request in five has a mean answer six times longer.",
+        help="One request in five has a mean answer six times longer: an event.",
     ),
     Setting(
         name="num_samples", group="traffic", kind=COUNT, unit="samples", rules=_B, source=_TRAFFIC, at_least=1,

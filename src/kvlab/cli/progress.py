@@ -1,0 +1,81 @@
+"""How far a run has come, on stderr and only when a person looks; and Ctrl-C that keeps what was computed."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Final
+
+from kvlab.scenarios import Scenario
+from kvlab.units import format_duration
+
+_FIRST_AFTER_S: Final = 0.4
+_EVERY_S: Final = 0.1
+_BAR: Final = 24
+
+
+class Progress:
+    """The monitor of a run: draws a bar, and says stop once the user has pressed Ctrl-C."""
+
+    def __init__(self, scenario: Scenario, *, visible: bool) -> None:
+        self.stopped = False
+        self._visible = visible
+        self._window_ns = scenario.window_ns
+        self._num_requests = scenario.traffic.num_requests
+        self._next_s = time.monotonic() + _FIRST_AFTER_S
+        self._drawn = False
+
+    def monitor(self, t_ns: int, ended: int) -> bool:
+        """See `kvlab.core.engine.Monitor`."""
+        if self._visible and time.monotonic() >= self._next_s:
+            self._next_s = time.monotonic() + _EVERY_S
+            self._draw(t_ns, ended)
+        return self.stopped
+
+    def close(self) -> None:
+        """Takes the bar away."""
+        if self._drawn:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+            self._drawn = False
+
+    def _draw(self, t_ns: int, ended: int) -> None:
+        done = self._done_ratio(t_ns, ended)
+        text = f"{ended:,} requests, {format_duration(t_ns)} simulated"
+        if done is not None:
+            filled = int(done * _BAR)
+            text = f"[{'#' * filled}{'.' * (_BAR - filled)}] {int(done * 100):3d} %  {text}"
+        sys.stderr.write(f"\r\x1b[K{text}")
+        sys.stderr.flush()
+        self._drawn = True
+
+    def _done_ratio(self, t_ns: int, ended: int) -> float | None:
+        if self._num_requests is not None:
+            return min(ended / self._num_requests, 0.99)
+        return None if not self._window_ns else min(t_ns / self._window_ns, 0.99)
+
+
+@contextmanager
+def watched(scenario: Scenario, *, quiet: bool) -> Iterator[Progress]:
+    """A progress whose `stopped` is set by the first Ctrl-C; a second one ends the program at once."""
+    progress = Progress(scenario, visible=not quiet and sys.stderr is not None and sys.stderr.isatty())
+    if threading.current_thread() is not threading.main_thread():
+        yield progress
+        return
+    before = signal.getsignal(signal.SIGINT)
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        progress.stopped = True
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+    signal.signal(signal.SIGINT, stop)
+    try:
+        yield progress
+    finally:
+        progress.close()
+        signal.signal(signal.SIGINT, before)

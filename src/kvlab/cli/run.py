@@ -1,0 +1,130 @@
+"""`kvlab run`: simulate one scenario and show what happened."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from kvlab.cli.options import ScenarioCommand, scenario_from, setting_options
+from kvlab.core.config import Recording
+from kvlab.errors import ConfigError
+from kvlab.results import Run
+from kvlab.scenarios import Scenario
+from kvlab.units import format_duration
+
+INTERRUPTED: Final = 130
+_CHART_REQUESTS: Final = 100_000
+"""Traffic that is expected to bring more is simulated without keeping its steps, unless a file needs them."""
+
+
+@click.command(cls=ScenarioCommand)
+@click.argument("scenario", metavar="NAME|FILE")
+@click.option("--json", "as_json", is_flag=True, help="Print scenario and metrics as JSON.")
+@click.option("--out", metavar="DIR", help="Write result.json, requests, timeline and preemptions there.")
+@click.option("--format", "table_format", metavar="parquet|csv", default="parquet", help="Of the tables in --out.")
+@click.option("--plot", metavar="FILE", help="Draw the run: .html (interactive), .png or .svg.")
+@click.option("--save-scenario", metavar="FILE", help="Write the scenario as JSON, to be run again.")
+@click.option("--no-chart", is_flag=True, help="Leave the chart out; keeps no steps, so memory stays small.")
+@click.option("--quiet", "-q", is_flag=True, help="No progress and no timing on stderr.")
+@setting_options
+def run(
+    scenario: str,
+    as_json: bool,
+    out: str | None,
+    table_format: str,
+    plot: str | None,
+    save_scenario: str | None,
+    no_chart: bool,
+    quiet: bool,
+    assignments: tuple[str, ...],
+    **flags: Any,
+) -> int:
+    """Simulate NAME (preemption-lab or block-table-lab) or the scenario in FILE.
+
+    \b
+    kvlab run preemption-lab --max-num-seqs 48
+    kvlab run block-table-lab --set allocator=contiguous --burst
+    kvlab run preemption-lab --trace azure.csv --from 10min --until 20min
+    """
+    chosen = scenario_from(scenario, flags, assignments)
+    if save_scenario is not None:
+        _save(chosen, Path(save_scenario))
+    with_chart = not (as_json or no_chart) and _expected_requests(chosen) <= _CHART_REQUESTS
+    tables = out is not None
+    recording = Recording(requests=tables, steps=tables or with_chart or plot is not None)
+    result = simulate(chosen, recording, quiet=quiet)
+    if not result.record.totals.finished and result.record.totals.rejected and not result.interrupted:
+        raise _nothing_fits(result, chosen)
+    _write_files(result, out, table_format, plot)
+    click.echo(_as_json(result) if as_json else _as_text(result, chosen, with_chart=with_chart), nl=False)
+    if result.interrupted:
+        click.echo("kvlab: interrupted: these are partial results", err=True)
+        return INTERRUPTED
+    return 0
+
+
+def simulate(scenario: Scenario, recording: Recording, *, quiet: bool) -> Run:
+    """Runs with a progress bar and a timing on stderr; Ctrl-C ends it early, with the results so far."""
+    from kvlab import api
+    from kvlab.cli.progress import watched
+
+    begun_s = time.perf_counter()
+    with watched(scenario, quiet=quiet) as progress:
+        result = api.simulate(scenario, record=recording, monitor=progress.monitor)
+    took_ns = int((time.perf_counter() - begun_s) * 1e9)
+    if not quiet:
+        totals = result.record.totals
+        work = f"{totals.arrived:,} requests, {totals.steps:,} steps, {format_duration(totals.end_ns)}"
+        click.echo(f"simulated {work} in {format_duration(took_ns)}", err=True)
+    return result
+
+
+def _as_json(result: Run) -> str:
+    return json.dumps(result.to_dict(), indent=2, ensure_ascii=False) + "\n"
+
+
+def _as_text(result: Run, scenario: Scenario, *, with_chart: bool) -> str:
+    from kvlab.cli.report import report
+    from kvlab.cli.terminal import stdout_terminal
+
+    return report(result, scenario, stdout_terminal(), with_chart=with_chart)
+
+
+def _write_files(result: Run, out: str | None, table_format: str, plot: str | None) -> None:
+    written = [] if out is None else list(result.write(out, table_format))
+    if plot is not None:
+        result.plot(plot)
+        written.append(Path(plot))
+    for path in written:
+        click.echo(f"wrote {path}", err=True)
+
+
+def _save(scenario: Scenario, path: Path) -> None:
+    from kvlab.files import write_file
+
+    write_file(path, lambda stream: stream.write(scenario.to_json().encode()))
+    click.echo(f"wrote {path}", err=True)
+
+
+def _expected_requests(scenario: Scenario) -> int:
+    traffic = scenario.traffic
+    if traffic.trace is not None:
+        return 0  # nobody knows before it is read
+    if traffic.num_requests is not None:
+        return traffic.num_requests
+    return round(traffic.rate_curve().expected(traffic.duration_ns))
+
+
+def _nothing_fits(result: Run, scenario: Scenario) -> ConfigError:
+    from kvlab.cli.report import capacity
+
+    rejected = result.record.totals.rejected
+    remedy = (
+        f"every request is rejected ({rejected:,} of {rejected:,}): none can ever fit. "
+        "Raise the KV memory, or shorten prompts and answers"
+    )
+    return ConfigError(f"{scenario.rules} with a KV cache", capacity(result), remedy)
