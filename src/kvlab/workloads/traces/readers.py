@@ -111,20 +111,19 @@ def bench_list(path: str, document: dict[str, object], key: str) -> list[object]
 
 
 def _rows(file: TraceFile, columns: Columns, cells_of: Callable[[TraceFile, Choose], Cells]) -> Iterator[TraceRow]:
-    found = columns
     names: tuple[str, ...] = ()
+    unit_ns: int | None = None
 
     def choose(there: list[str]) -> Sequence[str]:
-        nonlocal found, names
+        nonlocal names, unit_ns
         found = columns.found_in(file.path, there)
         assert found.arrival is not None, "found_in() names it"
         names = (found.arrival, found.prompt, found.output, *([found.hash_ids] if found.hash_ids else []))
+        unit_ns = found.unit_ns
         return names
 
-    path, unit_ns = file.path, None
     for line, cells in cells_of(file, choose):
-        unit_ns = unit_ns or found.unit_ns
-        yield _row(path, line, cells, names, unit_ns)
+        yield _row(file.path, line, cells, names, unit_ns)
 
 
 def _row(path: str, line: int, cells: Sequence[object], names: Sequence[str], unit_ns: int | None) -> TraceRow:

@@ -27,9 +27,9 @@ MAX_TIME_NS: Final = 2**63 - 1
 """The year 2262, counted from 1970."""
 
 _NUMBER: Final = re.compile(r"([0-9]+)(?:\.([0-9]*))?([eE][+-]?[0-9]{1,3})?\Z")
-_CLOCK: Final = re.compile(
-    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}:([0-9]{2})(?:\.([0-9]{1,18}))?(Z|[+-][0-9]{2}:?[0-9]{2})?\Z"
-)
+_CLOCK: Final = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})[ T]([0-9]{2}):([0-9]{2}):([0-9]{2})\Z")
+_CLOCK_END: Final = re.compile(r"(?:\.([0-9]+))?(?:Z|([+-][0-9]{2}:?[0-9]{2}))?\Z")
+_NO_TIME: Final = "expected a number, or a date and time such as 2023-11-16 18:15:46.6805900"
 
 
 class TraceRow(NamedTuple):
@@ -51,7 +51,10 @@ def read_tokens(cell: object, least: int) -> int:
     Raises:
         ValueError: it isn't one.
     """
-    text = cell.strip() if isinstance(cell, str) else str(cell)
+    text = cell if isinstance(cell, str) else str(cell)
+    if text.isdecimal() and text.isascii() and len(text) < 8 and (tokens := int(text)) >= least:  # nearly always
+        return tokens
+    text = text.strip()
     whole, point, zeros = text.partition(".")  # tables that once had gaps write 374.0
     if not (whole.isascii() and whole.isdigit() and len(whole) <= 20 and not zeros.strip("0") and (zeros or not point)):
         if text.startswith("-") and text[1:].isdigit():
@@ -72,9 +75,13 @@ def read_time_ns(cell: object, unit_ns: int | None) -> int:
         ValueError: neither, or a number whose unit isn't known.
     """
     text = cell.strip() if isinstance(cell, str) else str(cell)
+    if text[4:5] == "-":
+        return _clock_ns(text)
     match = _NUMBER.match(text)
     if match is None:
-        return _clock_ns(text)
+        if text.startswith("-"):
+            raise ValueError("a time can't be negative")
+        raise ValueError(_NO_TIME if text else "there is no value")
     if unit_ns is None:
         raise ValueError(f"the time has no unit: say it, as in arrival=COLUMN:ms. Units: {', '.join(TIME_UNITS)}")
     whole, fraction, exponent = match.groups()
@@ -90,11 +97,13 @@ def read_time_ns(cell: object, unit_ns: int | None) -> int:
 
 
 def read_hash_ids(cell: object) -> tuple[int, ...]:
-    """A list of whole numbers.
+    """A list of whole numbers; as text, with spaces between them.
 
     Raises:
         ValueError: it isn't one.
     """
+    if isinstance(cell, str):
+        cell = [int(part) if part.isdecimal() and len(part) < 20 else part for part in cell.split()]
     if not isinstance(cell, list | tuple) or not set(map(type, cell)) <= {int}:
         raise ValueError("expected a list of whole numbers")
     if cell and not 0 <= min(cell) <= max(cell) < 2**63:
@@ -103,33 +112,33 @@ def read_hash_ids(cell: object) -> tuple[int, ...]:
 
 
 def _clock_ns(text: str) -> int:
+    second, _, fraction = text.partition(".")
+    offset_ns = 0
+    if not (fraction.isdecimal() and fraction.isascii()):  # there is none, or an offset from UTC stands at the end
+        match = _CLOCK_END.match(text, 19)
+        if match is None:
+            raise ValueError(_NO_TIME)
+        second, fraction = text[:19], match[1] or "0"
+        if match[2]:
+            offset_ns = (int(match[2][1:3]) * 60 + int(match[2][-2:])) * 60 * NS_PER_S
+            offset_ns = -offset_ns if match[2][0] == "-" else offset_ns
+    fraction = fraction[:18]
+    time_ns = _second_ns(second) + int(fraction) * NS_PER_S // 10 ** len(fraction)
+    return _in_range(time_ns - offset_ns)
+
+
+@lru_cache(maxsize=256)
+def _second_ns(text: str) -> int:
+    """ns since 1970 of "2023-11-16 18:15:46"."""
     match = _CLOCK.match(text)
     if match is None:
-        if not text:
-            raise ValueError("there is no value")
-        if text.startswith("-") and _NUMBER.match(text[1:]):
-            raise ValueError("a time can't be negative")
-        raise ValueError("expected a number, or a date and time such as 2023-11-16 18:15:46.6805900")
-    second, fraction, offset = match.groups()
-    if int(second) > 59:
-        raise ValueError("a minute has seconds 00 to 59")
-    time_ns = _minute_ns(text[:16]) + int(second) * NS_PER_S
-    if fraction:
-        time_ns += int(fraction) * NS_PER_S // 10 ** len(fraction)
-    if offset and offset != "Z":
-        minutes = int(offset[1:3]) * 60 + int(offset[-2:])
-        time_ns -= (-minutes if offset[0] == "-" else minutes) * 60 * NS_PER_S
-    return _in_range(time_ns)
-
-
-@lru_cache(maxsize=64)
-def _minute_ns(text: str) -> int:
-    """ns since 1970 of "2023-11-16 18:15"."""
-    day = date.fromisoformat(text[:10]).toordinal() - date(1970, 1, 1).toordinal()
-    hour, minute = int(text[11:13]), int(text[14:16])
-    if hour > 23 or minute > 59:
-        raise ValueError("a time of day is from 00:00 to 23:59")
-    return (day * 1440 + hour * 60 + minute) * 60 * NS_PER_S
+        raise ValueError(_NO_TIME)
+    day, *clock = match.groups()
+    hour, minute, second = map(int, clock)
+    if hour > 23 or minute > 59 or second > 59:
+        raise ValueError("a time of day is from 00:00:00 to 23:59:59")
+    days = date.fromisoformat(day).toordinal() - date(1970, 1, 1).toordinal()
+    return (((days * 24 + hour) * 60 + minute) * 60 + second) * NS_PER_S
 
 
 def _in_range(time_ns: int) -> int:
