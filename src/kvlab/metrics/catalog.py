@@ -56,6 +56,21 @@ class Metric:
         number = format_number(exact)
         return f"{number} {self.unit}" if "/" in self.unit or self.unit in ("tokens", "blocks") else number
 
+    def format_change(self, delta: Fraction | int | float | None) -> str:
+        """A difference of two values with its sign; ratios differ by percentage points.
+
+        >>> METRICS["p99_gap_ns"].format_change(-1_500_000), METRICS["paused_ratio"].format_change(Fraction(1, 50))
+        ('−1.5 ms', '+2 pp')
+        >>> METRICS["preemptions"].format_change(0), METRICS["preemptions"].format_change(None)
+        ('no change', '–')
+        """
+        if delta is None:
+            return MISSING
+        if not delta:
+            return "no change"
+        size = self.format(abs(Fraction(delta)))
+        return ("+" if delta > 0 else "−") + (size.removesuffix("%") + "pp" if self.unit == "ratio" else size)
+
 
 def metric(name: str) -> Metric:
     """The entry of that name.

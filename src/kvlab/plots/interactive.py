@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _COLUMNS: Final = 5000
 """A zoom to a quarter of the run still shows every peak."""
+_ROWS: Final = ((0.925, 0.99), (0.60, 0.865), (0.365, 0.535), (0.0, 0.235))
+"""From top to bottom: preemptions, KV cache, queue and batch, latencies; bottom and top of each in the figure."""
 _PAGE: Final = """<!doctype html>
 <html lang="en">
 <head>
@@ -55,8 +57,6 @@ def draw(run: Run, theme: Theme) -> go.Figure:
         rows=4,
         cols=2,
         specs=[[{"colspan": 2}, None], [{"colspan": 2}, None], [{"colspan": 2}, None], [{}, {}]],
-        row_heights=[0.09, 0.41, 0.22, 0.28],
-        vertical_spacing=0.085,
         horizontal_spacing=0.09,
         subplot_titles=("Preemptions", shown.kv_title, "Queue and batch", ttft.title, gap.title),
     )
@@ -74,29 +74,19 @@ def _draw_preemptions(figure: go.Figure, shown: Picture, theme: Theme) -> None:
         ("recompute", shown.num_recomputes, shown.recomputes, "triangle-down", theme.recompute),
         ("swap", shown.num_swaps, shown.swaps, "diamond", theme.swap),
     )
-    for name, count, times, symbol, colour in lanes:
-        lane = f"{name} ({count:,})"
-        figure.add_trace(
-            go.Scatter(
-                x=times,
-                y=[lane] * len(times),
-                mode="markers",
-                marker={"symbol": symbol, "size": 7, "color": colour},
-                name=lane,
-                showlegend=False,
-                hovertemplate=f"{name} at %{{x:.3f}} {shown.time_unit}<extra></extra>",
-            ),
-            row=1,
-            col=1,
+    for lane, (name, _, times, symbol, colour) in enumerate(lanes):
+        trace = go.Scatter(
+            x=times,
+            y=np.full(len(times), -lane),
+            mode="markers",
+            marker={"symbol": symbol, "size": 7, "color": colour},
+            name=name,
+            showlegend=False,
+            hovertemplate=f"{name} at %{{x:.3f}} {shown.time_unit}<extra></extra>",
         )
-    figure.update_yaxes(
-        categoryorder="array",
-        categoryarray=[f"{name} ({count:,})" for name, count, *_ in reversed(lanes)],
-        range=[-0.6, 1.6],
-        showgrid=False,
-        row=1,
-        col=1,
-    )
+        figure.add_trace(trace, row=1, col=1)
+    labels = [f"{name} ({count:,})" for name, count, *_ in lanes]
+    figure.update_yaxes(tickvals=[0, -1], ticktext=labels, range=[-1.6, 0.6], showgrid=False, row=1, col=1)
 
 
 def _draw_kv(figure: go.Figure, shown: Picture, theme: Theme) -> None:
@@ -139,7 +129,7 @@ def _draw_load(figure: go.Figure, shown: Picture, theme: Theme) -> None:
                 hovertemplate=f"%{{y}} {name}<extra></extra>",
             )
             figure.add_trace(trace, row=3, col=1)
-    figure.update_yaxes(title_text="requests, sequences", rangemode="tozero", row=3, col=1)
+    figure.update_yaxes(title_text="count", rangemode="tozero", row=3, col=1)
     figure.update_xaxes(title_text=f"time ({shown.time_unit})", row=3, col=1)
 
 
@@ -161,7 +151,7 @@ def _draw_latencies(figure: go.Figure, latencies: Latencies, theme: Theme, colum
         mode="markers+text",
         marker={"color": theme.ink, "size": 6},
         text=[f"p{percent} {format_duration(value)} " for percent, value in latencies.marks],
-        textposition="middle left",
+        textposition="top left",
         textfont={"size": 12, "color": theme.ink},
         showlegend=False,
         hoverinfo="skip",
@@ -191,27 +181,30 @@ def _lay_out(figure: go.Figure, shown: Picture, theme: Theme) -> None:
         template="none",
         title={
             "text": f"<b>{escape(shown.title)}</b><br><sub>{escape(shown.subtitle)}</sub>",
+            "font": {"size": 19},
             "x": 0,
             "xref": "paper",
-            "y": 0.98,
+            "y": 0.975,
             "yanchor": "top",
         },
         font={"family": "system-ui, -apple-system, 'Segoe UI', sans-serif", "size": 13, "color": theme.ink},
         paper_bgcolor=theme.paper,
         plot_bgcolor=theme.paper,
         hoverlabel={"bgcolor": theme.paper, "font": {"color": theme.ink}},
-        legend={"orientation": "h", "x": 1, "xanchor": "right", "y": 1.02, "yanchor": "bottom"},
-        margin={"l": 120, "r": 30, "t": 110, "b": 60},
-        height=860,
+        legend={"orientation": "h", "x": 1, "xanchor": "right", "y": 1.025, "yanchor": "bottom"},
+        margin={"l": 125, "r": 30, "t": 125, "b": 60},
+        height=880,
     )
-    figure.update_xaxes(gridcolor=theme.grid, linecolor=theme.muted, zeroline=False, tickfont={"color": theme.muted})
-    figure.update_yaxes(gridcolor=theme.grid, linecolor=theme.muted, zeroline=False, tickfont={"color": theme.muted})
+    look = {"gridcolor": theme.grid, "linecolor": theme.muted, "zeroline": False, "tickfont": {"color": theme.muted}}
+    figure.update_xaxes(**look, title_font={"size": 13}, title_standoff=6)
+    figure.update_yaxes(**look, title_font={"size": 13}, title_standoff=10)
     for row in (1, 2, 3):
         figure.update_xaxes(matches="x", range=[0, shown.end or 1.0], showticklabels=row == 3, row=row, col=1)
-    figure.update_annotations(font={"size": 14, "color": theme.ink})
-    for title in figure.layout.annotations:
-        place = figure.layout.xaxis5.domain[0] if title.text == shown.latencies[1].title else 0
-        title.update(x=place, xanchor="left")
+    places = ((1, 1), (2, 1), (3, 1), (4, 1), (4, 2))
+    for (row, column), title in zip(places, figure.layout.annotations, strict=True):
+        figure.update_yaxes(domain=_ROWS[row - 1], row=row, col=column)
+        left = figure.get_subplot(row, column).xaxis.domain[0]
+        title.update(x=left, y=_ROWS[row - 1][1], xanchor="left", font={"size": 14, "color": theme.ink})
     if shown.arrivals_end is not None:
         for row in (1, 2, 3):
             figure.add_vline(shown.arrivals_end, line={"color": theme.ink, "width": 1, "dash": "dash"}, row=row, col=1)

@@ -131,7 +131,7 @@ def _draw_load(axes: Axes, shown: Picture, theme: Theme) -> None:
     axes.set_ylim(bottom=0)
     axes.set_xlim(0, shown.end or 1.0)
     axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
-    axes.set_ylabel("requests, sequences")
+    axes.set_ylabel("count")
     axes.set_xlabel(f"time ({shown.time_unit})", labelpad=2)
     _legend(axes, theme)
 
