@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -35,8 +36,6 @@ from kvlab.workloads.traces.writers import (
     write_parquet,
     write_vllm_bench,
 )
-
-DETECT: Final = "detect"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,11 +122,20 @@ def read_trace(
         TraceError: the file can't be used, or a row: names the line, the field and the value.
         ConfigError: see `check_reading`.
     """
+    with reading(path, format_name, columns, in_order=in_order) as (_, rows):
+        yield from rows
+
+
+@contextmanager
+def reading(
+    path: str, format_name: str | None = None, columns: str | None = None, *, in_order: bool = True
+) -> Iterator[tuple[str, Iterator[TraceRow]]]:
+    """The name of the format, and the rows, while the file is open; see `read_trace`."""
     check_reading(format_name, columns)
     wanted = Columns() if columns is None else parse_columns(columns, "trace_columns")
     with open_trace(path) as file:
         name = format_name or detect_format(file, own_columns=columns is None)
-        yield from _shifted(path, TRACE_FORMATS[name].read(file, wanted), in_order)
+        yield name, _shifted(path, TRACE_FORMATS[name].read(file, wanted), in_order)
 
 
 def detect_format(file: TraceFile, *, own_columns: bool = True) -> str:
