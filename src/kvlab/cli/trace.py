@@ -83,7 +83,7 @@ def trace() -> None:
 def describe_command(
     file: str, format_name: str | None, columns: str | None, from_ns: int, until_ns: int | None, as_json: bool
 ) -> None:
-    """Say how many requests FILE has, how fast and bursty they arrive, and how long they are."""
+    """Show rate, burstiness and lengths of FILE."""
     with reading(file, format_name, columns) as (name, rows):
         summary = describe(_window(file, rows, from_ns, until_ns))
     if as_json:
@@ -108,7 +108,7 @@ def convert(
     to: str | None,
     sorting: bool,
 ) -> None:
-    """Write FILE as OUT in another format (csv by default)."""
+    """Write FILE in another format: csv by default."""
     with reading(file, format_name, columns, in_order=not sorting) as (_, rows):
         ordered = iter(sort(rows)) if sorting else rows
         _write(_window(file, ordered, from_ns, until_ns), out, to or "csv")
@@ -130,7 +130,10 @@ def cut_command(
     to: str | None,
     num_requests: int | None,
 ) -> None:
-    """Write a part of FILE as OUT, in the same format by default."""
+    """Write a part of FILE.
+
+    OUT has the format of FILE by default.
+    """
     if num_requests is not None and num_requests < 1:
         raise ConfigError("--num-requests", num_requests, "must be at least 1")
     with reading(file, format_name, columns) as (name, rows):
@@ -155,7 +158,10 @@ def scale_command(
     speed: Decimal | None,
     request_rate: Decimal | None,
 ) -> None:
-    """Write FILE as OUT with its requests closer together or further apart, in the same format by default."""
+    """Write FILE faster or slower.
+
+    Requests come closer together or further apart. OUT has the format of FILE by default.
+    """
     if (speed is None) == (request_rate is None):
         raise click.UsageError("Give either --speed or --request-rate.")
     for option, value in (("--speed", speed), ("--request-rate", request_rate)):
@@ -184,7 +190,7 @@ def scale_command(
 @click.option("--prompt-tokens", default="uniform(200, 1500)", show_default=True, metavar="LENGTHS")
 @click.option("--output-tokens", default="exponential(250, max=1500)", show_default=True, metavar="LENGTHS")
 def make(out: str, to: str | None, **texts: str) -> None:
-    """Write a sample trace with made-up traffic as OUT (csv by default)."""
+    """Write a sample trace of made-up requests: csv by default."""
     from kvlab.setting_table import SETTINGS
     from kvlab.workloads.traffic import Traffic, requests
 

@@ -43,7 +43,7 @@ class Columns:
         """
         arrival = self.arrival
         if arrival is None:
-            arrival = next((name for name in names if name in _OWN_ARRIVALS), _OWN_ARRIVALS[0])
+            arrival = next((name for name in names if name in _OWN_ARRIVALS), "arrival_s")  # or _ns, _us, _ms
         for name in (arrival, self.prompt, self.output, *([self.hash_ids] if self.hash_ids else [])):
             check_column(path, name, names)
         own_ids = "hash_ids" if self.hash_ids is None and "hash_ids" in names else self.hash_ids
@@ -92,12 +92,11 @@ def check_column(path: str, name: str, names: Iterable[str]) -> None:
     folded = {_folded(column): column for column in reversed(known)}
     near = get_close_matches(_folded(name), folded, n=1, cutoff=0.5)
     hint = f'did you mean "{folded[near[0]]}"? ' if near else ""
-    shown = ", ".join(known[:12]) + (", ..." if len(known) > 12 else "")
-    raise TraceError(
-        path,
-        f'no column "{name}": {hint}There are: {shown[:300]}. Name yours: arrival=..., prompt=..., output=...',
-        line=1,
+    shown = ", ".join(known[:12])[:300] + (", ..." if len(known) > 12 else "")
+    remedy = (
+        "name yours, as in arrival=ts:ms, prompt=in, output=out" if len(known) > 1 else "are they parted by commas?"
     )
+    raise TraceError(path, f'no column "{name}": {hint}There are: {shown}; {remedy}', line=1)
 
 
 def _folded(name: str) -> str:

@@ -56,12 +56,11 @@ def read_tokens(cell: object, least: int) -> int:
         return tokens
     text = text.strip()
     whole, point, zeros = text.partition(".")  # tables that once had gaps write 374.0
-    if not (whole.isascii() and whole.isdigit() and len(whole) <= 20 and not zeros.strip("0") and (zeros or not point)):
+    if not (whole.isascii() and whole.isdecimal() and not zeros.strip("0") and (zeros or not point)):
         if text.startswith("-") and text[1:].isdigit():
             raise ValueError("a number of tokens can't be negative")
         raise ValueError("expected a whole number of tokens" if text else "there is no value")
-    tokens = int(whole)
-    if tokens > MAX_TOKENS:
+    if len(whole) > 20 or (tokens := int(whole)) > MAX_TOKENS:
         raise ValueError(f"at most {MAX_TOKENS:,} tokens are accepted")
     if tokens < least:
         raise ValueError("a prompt has at least one token; drop the row")

@@ -94,7 +94,11 @@ def parse_json(path: str, text: str | bytes, line: int | None = None) -> object:
     try:
         return json.loads(text, parse_float=Decimal, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
-        reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+        reason = str(error)
+        if isinstance(error, RecursionError):
+            reason = "nested too deeply"
+        elif reason.startswith("Exceeds the limit"):
+            reason = "a number with thousands of digits"
         raise TraceError(path, f"not JSON: {reason}", line=line) from None
 
 
