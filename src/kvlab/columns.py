@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from operator import itemgetter
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -17,13 +18,13 @@ Columns = Mapping[str, Column]
 NOTHING: Final = -1
 """Stands where a record has None: no time, no length and no id is negative."""
 
-_COUNTED: Final = ("admitted", "resumed", "preempted", "finished")
+_LISTS: Final = ("admitted", "resumed", "preempted", "finished")
 
 
 def request_columns(requests: Sequence[RequestRecord]) -> Columns:
     """One int64 column per field of `RequestRecord`, in order of id; `rejected` is bool, None becomes -1."""
-    columns = _transpose(RequestRecord._fields, requests)
-    return _frozen({name: _ints(values, bool if name == "rejected" else np.int64) for name, values in columns.items()})
+    dtypes = {name: bool if name == "rejected" else np.int64 for name in RequestRecord._fields}
+    return _frozen({name: _column(requests, place, dtypes[name]) for place, name in enumerate(dtypes)})
 
 
 def step_columns(steps: Sequence[StepRecord]) -> Columns:
@@ -32,13 +33,16 @@ def step_columns(steps: Sequence[StepRecord]) -> Columns:
     Lists become counts: `num_admitted`, `num_resumed`, `num_finished`, and `num_preempted` of which
     `num_swapped_out` by swap (the rest by recompute).
     """
-    columns = _transpose(StepRecord._fields, steps)
-    result = {name: _ints(values, np.int64) for name, values in columns.items() if name not in _COUNTED}
-    for name in _COUNTED:
-        result[f"num_{name}"] = _ints([len(ids) for ids in columns[name]], np.int64)
-    swaps = [sum(outcome == "swap" for _, outcome in victims) for victims in columns["preempted"]]
-    result["num_swapped_out"] = _ints(swaps, np.int64)
-    return _frozen({"start_ns": result["t_ns"] - result["dur_ns"], **result})
+    count, columns = len(steps), dict[str, Column]()
+    for place, name in enumerate(StepRecord._fields):
+        values: Iterable[Any] = map(itemgetter(place), steps)
+        if name in _LISTS:
+            columns[f"num_{name}"] = np.fromiter(map(len, values), np.int64, count)
+        else:
+            columns[name] = np.fromiter(values, np.int64, count)
+    swaps = (sum(outcome == "swap" for _, outcome in step.preempted) if step.preempted else 0 for step in steps)
+    columns["num_swapped_out"] = np.fromiter(swaps, np.int64, count)
+    return _frozen({"start_ns": columns["t_ns"] - columns["dur_ns"], **columns})
 
 
 def preemption_columns(steps: Sequence[StepRecord]) -> Columns:
@@ -46,18 +50,15 @@ def preemption_columns(steps: Sequence[StepRecord]) -> Columns:
     rows = [
         (step.t_ns - step.dur_ns, number, request_id, outcome)
         for number, step in enumerate(steps)
+        if step.preempted
         for request_id, outcome in step.preempted
     ]
-    columns = _transpose(("t_ns", "step", "request_id", "outcome"), rows)
-    return _frozen({name: _ints(values, "U9" if name == "outcome" else np.int64) for name, values in columns.items()})
+    dtypes: dict[str, npt.DTypeLike] = {"t_ns": np.int64, "step": np.int64, "request_id": np.int64, "outcome": "U9"}
+    return _frozen({name: _column(rows, place, dtypes[name]) for place, name in enumerate(dtypes)})
 
 
-def _transpose(names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> dict[str, Sequence[Any]]:
-    return dict(zip(names, zip(*rows, strict=True) if rows else [()] * len(names), strict=True))
-
-
-def _ints(values: Iterable[Any], dtype: npt.DTypeLike) -> Column:
-    return np.array([NOTHING if value is None else value for value in values], dtype=dtype)
+def _column(rows: Sequence[tuple[Any, ...]], place: int, dtype: npt.DTypeLike) -> Column:
+    return np.fromiter((NOTHING if row[place] is None else row[place] for row in rows), dtype, len(rows))
 
 
 def _frozen(columns: dict[str, Column]) -> Columns:

@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 import plotly.io
 from plotly.subplots import make_subplots
 
-from kvlab.plots.picture import Latencies, Picture, picture
+from kvlab.plots.picture import Latencies, Picture, Series, picture
 from kvlab.plots.series import SHOWN_SHARES, Floats, Line, nines
 from kvlab.plots.theme import Theme
 from kvlab.units import NS_PER_S, format_duration
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kvlab.results import Run
 
 _COLUMNS: Final = 5000
-"""A zoom to a quarter of the run still shows every peak."""
+"""Finer than a screen, so that a zoom shows more."""
 _ROWS: Final = ((0.925, 0.99), (0.60, 0.865), (0.365, 0.535), (0.0, 0.235))
 """From top to bottom: preemptions, KV cache, queue and batch, latencies; bottom and top of each in the figure."""
 _PAGE: Final = """<!doctype html>
@@ -91,7 +91,7 @@ def _draw_preemptions(figure: go.Figure, shown: Picture, theme: Theme) -> None:
 
 def _draw_kv(figure: go.Figure, shown: Picture, theme: Theme) -> None:
     reserved = go.Scatter(
-        **_xy(shown.reserved),
+        **_xy(shown.reserved.line),
         mode="lines",
         line={"color": theme.line, "width": 1},
         fill="tozeroy",
@@ -101,7 +101,7 @@ def _draw_kv(figure: go.Figure, shown: Picture, theme: Theme) -> None:
         hovertemplate="reserved %{y:.1f} %<extra></extra>",
     )
     used = go.Scatter(
-        **_xy(shown.used),
+        **_xy(shown.used.line),
         mode="lines",
         line={"width": 0},
         fill="tozeroy",
@@ -109,28 +109,37 @@ def _draw_kv(figure: go.Figure, shown: Picture, theme: Theme) -> None:
         name="used",
         hovertemplate="used %{y:.1f} %<extra></extra>",
     )
-    figure.add_traces([reserved, used], rows=2, cols=1)
+    figure.add_traces([reserved, used, *_faint(shown.reserved, theme.line)], rows=2, cols=1)
     figure.update_yaxes(title_text="KV cache (%)", range=[0, 102], tickvals=[0, 25, 50, 75, 100], row=2, col=1)
 
 
 def _draw_load(figure: go.Figure, shown: Picture, theme: Theme) -> None:
-    lines = [
+    rows = [
         ("waiting requests", shown.waiting, theme.waiting),
         ("running sequences", shown.running, theme.running),
         ("swapped-out requests", shown.swapped, theme.swap),
     ]
-    for name, line, colour in lines:
-        if line is not None:
-            trace = go.Scatter(
-                **_xy(line),
-                mode="lines",
-                line={"color": colour, "width": 1.6},
-                name=name,
-                hovertemplate=f"%{{y}} {name}<extra></extra>",
-            )
-            figure.add_trace(trace, row=3, col=1)
+    for name, series, colour in rows:
+        if series is None:
+            continue
+        line = go.Scatter(
+            **_xy(series.line),
+            mode="lines",
+            line={"color": colour, "width": 1.6},
+            name=name,
+            hovertemplate=f"%{{y:.3~g}} {name}<extra></extra>",
+        )
+        figure.add_traces([*_faint(series, colour), line], rows=3, cols=1)
     figure.update_yaxes(title_text="count", rangemode="tozero", row=3, col=1)
-    figure.update_xaxes(title_text=f"time ({shown.time_unit})", row=3, col=1)
+    figure.update_xaxes(title_text=shown.time_title, row=3, col=1)
+
+
+def _faint(series: Series, colour: str) -> list[go.Scatter]:
+    """The trace of a restless run's peaks."""
+    if series.peaks is None:
+        return []
+    line = {"color": colour, "width": 0.6}
+    return [go.Scatter(**_xy(series.peaks), mode="lines", line=line, opacity=0.35, showlegend=False, hoverinfo="skip")]
 
 
 def _draw_latencies(figure: go.Figure, latencies: Latencies, theme: Theme, column: int) -> None:

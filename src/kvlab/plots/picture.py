@@ -3,19 +3,40 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from kvlab.core.tally import Tally
 from kvlab.metrics import METRICS
-from kvlab.plots.series import MAX_NINES, Floats, Line, one_per_column, percentile_line, step_line, thin
+from kvlab.plots.series import (
+    MAX_NINES,
+    Floats,
+    Line,
+    is_restless,
+    means,
+    one_per_column,
+    percentile_line,
+    step_line,
+    thin,
+)
 from kvlab.units import NS_PER_S, format_bytes, format_duration
 
 if TYPE_CHECKING:
     from kvlab.results import Run
 
 MARKED_PERCENTS: Final = (50, 95, 99)
+_MEANS: Final = 240
+"""Parts of a restless run's time axis."""
+
+
+class Series(NamedTuple):
+    """One quantity over time."""
+
+    line: Line
+    """What it was; of a restless run, means that show where it stood."""
+    peaks: Line | None
+    """Of a restless run, every peak, to be drawn faintly; None where `line` has them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,21 +55,22 @@ class Latencies:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Picture:
-    """Everything that is drawn. x of time lines is in `time_unit`; KV lines are in per cent of the capacity."""
+    """Everything that is drawn. x of time lines is in `time_unit`; KV series are in per cent of the capacity."""
 
     title: str
     subtitle: str
     time_unit: str
+    time_title: str
     end: float
     arrivals_end: float | None
     """None: no window, or the run ended before it."""
     arrivals_end_label: str
     kv_title: str
-    reserved: Line
-    used: Line
-    waiting: Line
-    running: Line
-    swapped: Line | None
+    reserved: Series
+    used: Series
+    waiting: Series
+    running: Series
+    swapped: Series | None
     """None where nothing was ever swapped out."""
     recomputes: Floats
     swaps: Floats
@@ -67,9 +89,17 @@ def picture(run: Run, columns: int) -> Picture:
     unit, size_ns = _time_unit(totals.end_ns)
     starts, ends = timeline["start_ns"] / size_ns, timeline["t_ns"] / size_ns
 
-    def line(name: str, scale: float = 1.0) -> Line:
-        return thin(step_line(starts, ends, timeline[name] * scale), columns)
+    def corners(name: str, scale: float = 1.0) -> Line:
+        return step_line(starts, ends, timeline[name] * scale)
 
+    restless = any(is_restless(thin(corners(name), columns)) for name in ("reserved_tokens", "running"))
+
+    def series(name: str, scale: float = 1.0) -> Series:
+        line = corners(name, scale)
+        peaks = thin(line, columns)
+        return Series(means(line, _MEANS), peaks) if restless else Series(peaks, None)
+
+    note = f" – lines: means of {format_duration(totals.end_ns // _MEANS)}, faint: every peak" if restless else ""
     times, outcomes = run.preemptions["t_ns"] / size_ns, run.preemptions["outcome"]
     end = totals.end_ns / size_ns
     window = run.window_ns if run.window_ns is not None and run.window_ns < totals.end_ns else None
@@ -78,15 +108,16 @@ def picture(run: Run, columns: int) -> Picture:
         title=run.scenario.name,
         subtitle=_subtitle(run),
         time_unit=unit,
+        time_title=f"time ({unit}){note}",
         end=end,
         arrivals_end=None if window is None else window / size_ns,
         arrivals_end_label="" if window is None else f"arrivals end ({format_duration(window)})",
         kv_title=f"KV cache, % of {_capacity(run)}",
-        reserved=line("reserved_tokens", percent),
-        used=line("used_tokens", percent),
-        waiting=line("waiting"),
-        running=line("running"),
-        swapped=line("swapped") if timeline["swapped"].any() else None,
+        reserved=series("reserved_tokens", percent),
+        used=series("used_tokens", percent),
+        waiting=series("waiting"),
+        running=series("running"),
+        swapped=series("swapped") if timeline["swapped"].any() else None,
         recomputes=one_per_column(times[outcomes != "swap"], end, columns),
         swaps=one_per_column(times[outcomes == "swap"], end, columns),
         num_recomputes=int(np.count_nonzero(outcomes != "swap")),

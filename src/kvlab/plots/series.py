@@ -60,6 +60,21 @@ def _rises(sorted_values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
     return np.concatenate([[True], sorted_values[1:] != sorted_values[:-1]])
 
 
+def is_restless(line: Line) -> bool:
+    """Whether a line goes up and down so often that only its outline could be seen: over 300 times its range."""
+    _, y = line
+    return bool(len(y)) and float(np.abs(np.diff(y)).sum()) > 300 * float(np.ptp(y))
+
+
+def means(line: Line, bins: int) -> Line:
+    """The line's mean over each of `bins` equal parts of x, weighted by x, as corners. x must not fall."""
+    x, y = line
+    area = np.concatenate([[0.0], np.cumsum((y[1:] + y[:-1]) / 2 * np.diff(x))])
+    edges = np.linspace(x[0], x[-1], bins + 1)
+    mean = np.diff(np.interp(edges, x, area)) / np.diff(edges)
+    return np.repeat(edges, 2)[1:-1], np.repeat(mean, 2)
+
+
 def one_per_column(times: Floats, end: float, columns: int) -> Floats:
     """Times of events, at most one per pixel column of 0..end."""
     if len(times) <= 1 or end <= 0:

@@ -11,7 +11,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from kvlab.plots.picture import Latencies, Picture, picture
+from kvlab.plots.picture import Latencies, Picture, Series, picture
 from kvlab.plots.series import SHOWN_SHARES, Floats, nines
 from kvlab.plots.theme import Theme
 from kvlab.units import NS_PER_S, format_duration
@@ -104,15 +104,11 @@ def _draw_preemptions(axes: Axes, lanes: list[Lane], theme: Theme) -> None:
 def _draw_kv(axes: Axes, shown: Picture, theme: Theme) -> None:
     _plain(axes, theme, shown.kv_title)
     axes.fill_between(
-        *shown.reserved,
-        facecolor=theme.paper,
-        edgecolor=theme.hatch,
-        hatch="//////",
-        linewidth=0,
+        *shown.reserved.line, facecolor=theme.paper, edgecolor=theme.hatch, hatch="//////", linewidth=0,
         label="reserved, not used",
-    )
-    axes.fill_between(*shown.used, facecolor=theme.used, linewidth=0, label="used")
-    axes.plot(*shown.reserved, color=theme.line, linewidth=0.8)
+    )  # fmt: skip
+    axes.fill_between(*shown.used.line, facecolor=theme.used, linewidth=0, label="used")
+    _draw_series(axes, shown.reserved, theme.line, 0.8, None)
     axes.set_ylabel("KV cache (%)")
     axes.set_ylim(0, 102)
     axes.yaxis.set_major_locator(FixedLocator([0, 25, 50, 75, 100]))
@@ -124,16 +120,22 @@ def _draw_kv(axes: Axes, shown: Picture, theme: Theme) -> None:
 
 def _draw_load(axes: Axes, shown: Picture, theme: Theme) -> None:
     _plain(axes, theme, "Queue and batch")
-    axes.plot(*shown.waiting, color=theme.waiting, linewidth=1.3, label="waiting requests")
-    axes.plot(*shown.running, color=theme.running, linewidth=1.3, label="running sequences")
+    _draw_series(axes, shown.waiting, theme.waiting, 1.3, "waiting requests")
+    _draw_series(axes, shown.running, theme.running, 1.3, "running sequences")
     if shown.swapped is not None:
-        axes.plot(*shown.swapped, color=theme.swap, linewidth=1.3, label="swapped-out requests")
+        _draw_series(axes, shown.swapped, theme.swap, 1.3, "swapped-out requests")
     axes.set_ylim(bottom=0)
     axes.set_xlim(0, shown.end or 1.0)
     axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
     axes.set_ylabel("count")
-    axes.set_xlabel(f"time ({shown.time_unit})", labelpad=2)
+    axes.set_xlabel(shown.time_title, labelpad=2)
     _legend(axes, theme)
+
+
+def _draw_series(axes: Axes, series: Series, colour: str, width: float, label: str | None) -> None:
+    if series.peaks is not None:
+        axes.plot(*series.peaks, color=colour, linewidth=0.5, alpha=0.35)
+    axes.plot(*series.line, color=colour, linewidth=width, label=label)
 
 
 def _draw_latencies(axes: Axes, latencies: Latencies, theme: Theme, *, first: bool) -> None:
