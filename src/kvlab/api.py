@@ -66,3 +66,14 @@ def simulate(scenario: Scenario, *, record: Recording = EVERYTHING, monitor: Mon
         window_ns=window_ns,
         kv_bytes_per_token=scenario.kv_bytes_per_token,
     )
+
+
+def compare(*runs: Run) -> Comparison:
+    """Every metric of each run against the first's: value, change, and whether that is better or worse.
+
+    Raises:
+        ConfigError: fewer than two runs.
+    """
+    from kvlab.comparison import compare as compare_results
+
+    return compare_results(runs)

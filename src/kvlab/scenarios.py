@@ -88,7 +88,7 @@ class Scenario:
         changed: dict[str, dict[str, Any]] = {"server": {}, "traffic": {}, "slo": {}}
         name: Any = values.pop("name", self.name)
         for field, given in values.items():
-            setting = find_setting(field, self.rules)
+            setting = find_setting(field, self.rules, given)
             changed[setting.group][field] = setting.parse(given)
         return dataclasses.replace(
             self,
@@ -214,7 +214,7 @@ def _group(given: object, group: str, rules: str, where: str) -> dict[str, Any]:
         raise ScenarioError(f"{where}: {group} must be an object")
     values = {}
     for key, value in given.items():
-        setting = find_setting(str(key), rules)
+        setting = find_setting(str(key), rules, value)
         if setting.group != group:
             raise ScenarioError(f'{where}: "{key}" belongs to {setting.group}, not to {group}')
         values[setting.name] = setting.parse(value)
@@ -232,6 +232,8 @@ def load(name_or_path: str) -> Scenario:
     if name_or_path in ALIASES or name_or_path in PRESETS:
         return preset(name_or_path)
     path = Path(name_or_path)
+    if not name_or_path.strip():
+        raise UnknownNameError("preset or file", name_or_path, ALIASES)
     if not path.exists() and path.suffix != ".json" and path.name == name_or_path:
         raise UnknownNameError("preset or file", name_or_path, ALIASES)
     return Scenario.from_json(read_text(path), where=name_or_path)

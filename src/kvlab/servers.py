@@ -13,7 +13,7 @@ from typing import ClassVar, Final
 from kvlab.core.config import BlockTableLabConfig, PreemptionLabConfig
 from kvlab.errors import ConfigError
 from kvlab.setting_table import BLOCK_TABLE_LAB, PREEMPTION_LAB, SETTINGS
-from kvlab.settings import exact_bytes
+from kvlab.settings import exact_bytes, exact_decimal
 
 MAX_BLOCKS: Final = 2**22
 """Most blocks of a pool: 4,194,304, sixteen times what eight of the largest GPUs hold at 16 tokens a block."""
@@ -79,7 +79,7 @@ class PreemptionLabServer:
             )
             percent = -(-least * 1000 // 10)
             advice = f"Use at least {Decimal(percent) / 100}" if least <= 1 else "Take a GPU with more memory"
-            raise ConfigError("gpu_memory_utilization", self.gpu_memory_utilization, remedy + advice)
+            raise ConfigError("gpu_memory_utilization", exact_decimal(self.gpu_memory_utilization), remedy + advice)
         return _bounded("gpu_memory_bytes", self.gpu_memory_bytes, blocks)
 
     def engine_config(self) -> PreemptionLabConfig:

@@ -297,9 +297,11 @@ def settings_of(rules: str, group: str | None = None) -> list[Setting]:
     return [s for s in SETTINGS.values() if rules in s.rules and group in (None, s.group)]
 
 
-def find_setting(name: str, rules: str) -> Setting:
+def find_setting(name: str, rules: str, given: object = None) -> Setting:
     """The setting of that name in one lab.
 
+    Args:
+        given: the value that goes with it, for the message.
     Raises:
         UnknownNameError: no lab has it; names the nearest that this one has.
         ConfigError: only the other lab has it.
@@ -308,5 +310,5 @@ def find_setting(name: str, rules: str) -> Setting:
     if setting is None:
         raise UnknownNameError("setting", name, [s.name for s in settings_of(rules)])
     if rules not in setting.rules:
-        raise ConfigError(name, "…", f"the {rules} has no such setting, only the {' and '.join(setting.rules)}")
+        raise ConfigError(name, given, f"a setting of the {' and '.join(setting.rules)}; the {rules} has none such")
     return setting

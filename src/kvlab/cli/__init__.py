@@ -71,7 +71,7 @@ def _show_version(ctx: click.Context, param: click.Parameter, value: bool) -> No
         ctx.exit()
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]}, no_args_is_help=False)
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_show_version, help="Show it.")
 def kvlab() -> None:
     """See how the KV cache of an LLM server fills, and what its scheduler does then.
@@ -93,8 +93,9 @@ def run(argv: Sequence[str] | None = None) -> int:
     """Runs the command line and returns its exit code."""
     if sys.stdout is None:
         return _fail("standard output is closed: there is nowhere to write results")
+    args = list(sys.argv[1:] if argv is None else argv)
     try:
-        code = kvlab.main(args=None if argv is None else list(argv), prog_name="kvlab", standalone_mode=False)
+        code = kvlab.main(args=args or ["--help"], prog_name="kvlab", standalone_mode=False)
         sys.stdout.flush()
     except click.ClickException as error:
         return _fail(_usage(error))

@@ -3,9 +3,9 @@
      100 % ┤        ⣀⣠⣴⣶⣿⣿⣿⣿⣿⣿⣿⣿⣷⣤⣀       one braille cell: 2 instants x 4 levels
       50 % ┤   ⣀⣤⣶⣿⣿⣿⣿⣿⣿⣿⣿⣿⣿⣿⣿⣿⣿⣿⣦
        0 % ┼───────┬───────┬───────┬───
-           0 s     40 s    80 s    120 s
-recomputed           2 1 4  5 1            preemptions in this column: 1 to 9, + for more
-   waiting     ▁▁▃▄▅▆▇▇██▇▅▃▁      peak 91
+            0 s     40 s    80 s    120 s
+ recomputed           2 1 4  5 1            how many in this column; bars once there are ten
+    waiting     ▁▁▃▄▅▆▇▇██▇▅▃▁      peak 91
 """
 
 from __future__ import annotations
@@ -119,7 +119,14 @@ def _preemptions(run: Run, width: int, terminal: Terminal) -> list[str]:
         if len(chosen):
             edges = np.array([run.record.totals.end_ns * i // width for i in range(1, width)], dtype=np.int64)
             counts = np.bincount(np.searchsorted(edges, chosen, side="right"), minlength=width)
-            marks = "".join(" " if n == 0 else str(n) if n < 10 else "+" for n in counts.tolist())
+            marks = _count_marks(counts)
             total = terminal.style(f"{len(chosen):,} in all", "dim")
             lines.append(_row(label, terminal.style(marks, colour) + " " + total, terminal))
     return lines
+
+
+def _count_marks(counts: Ints) -> str:
+    """A digit per column, or a bar where there are too many for digits."""
+    if counts.max() < 10:
+        return "".join(str(n) if n else " " for n in counts.tolist())
+    return "".join(_BARS[int(level)] for level in np.ceil(counts / counts.max() * 8))

@@ -50,7 +50,7 @@ def _one(given: str, terminal: Terminal) -> list[str]:
     by_flag = {flag.lstrip("-").replace("-", "_"): s for s in SETTINGS.values() for flag in s.aliases}
     if name in by_flag:
         return _setting(by_flag[name], terminal)
-    near = get_close_matches(name, [*METRICS, *SETTINGS, *by_flag], n=1, cutoff=0.5)
+    near = get_close_matches(name, [*METRICS, *SETTINGS, *by_flag], n=1, cutoff=0.6)
     hint = f'did you mean "{near[0]}"? ' if near else ""
     raise click.UsageError(f'unknown metric or setting "{given}": {hint}`kvlab explain` lists all')
 

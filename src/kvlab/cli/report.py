@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Mapping
+from fractions import Fraction
 from typing import Final
 
 from kvlab.cli.chart import chart
@@ -11,6 +13,7 @@ from kvlab.metrics import METRICS, Metrics
 from kvlab.results import Run
 from kvlab.scenarios import Scenario, preset
 from kvlab.setting_table import SETTINGS
+from kvlab.slo_text import format_slo
 from kvlab.units import format_bytes, format_duration, format_number
 
 _LATENCIES: Final = (
@@ -26,7 +29,7 @@ _LABEL_WIDTH: Final = 14
 
 def report(run: Run, scenario: Scenario, terminal: Terminal, *, with_chart: bool) -> str:
     """The whole page, ready to be written."""
-    lines = [*_title(run, scenario, terminal), ""]
+    lines = [*_title(scenario, terminal), ""]
     if run.interrupted:
         lines[:0] = [_partial(run, terminal), ""]
     if with_chart and run.record.steps:
@@ -45,32 +48,33 @@ def _partial(run: Run, terminal: Terminal) -> str:
     return terminal.style(text, "bold", "yellow")
 
 
-def _title(run: Run, scenario: Scenario, terminal: Terminal) -> list[str]:
-    base = preset(scenario.rules)
-    changes = [
-        f"{name} {SETTINGS[name].show(value)} {terminal.style('(' + _was(base, name) + ')', 'dim')}"
-        for name, value in scenario.changes().items()
-    ]
+def _title(scenario: Scenario, terminal: Terminal) -> list[str]:
+    changes = [change for change in changes_in_words(scenario, terminal) if not change.startswith("trace ")]
     traffic = scenario.traffic
     where = f"trace {traffic.trace}" if traffic.trace is not None else f"seed {traffic.seed}"
-    parts = [terminal.style(scenario.name, "bold"), *changes, where]
-    return flow(parts, terminal.width, 2)
+    return flow([terminal.style(scenario.name, "bold"), *changes, where], terminal.width, 2)
 
 
-def _was(base: Scenario, name: str) -> str:
-    return SETTINGS[name].show(base.settings()[name]) or "none"
+def changes_in_words(scenario: Scenario, terminal: Terminal) -> list[str]:
+    """What differs from the lab's preset, each with what the preset has."""
+    base = preset(scenario.rules).settings()
+    changes = []
+    for name, value in scenario.changes().items():
+        was = SETTINGS[name].show(base[name])
+        note = terminal.style(f" (preset: {was})", "dim") if was not in ("", "none") else ""
+        changes.append(f"{name} {SETTINGS[name].show(value)}{note}")
+    return changes
 
 
 def _story(run: Run, terminal: Terminal) -> list[str]:
     metrics = run.metrics
-    full_ns = next(
-        (s.t_ns - s.dur_ns for s in run.record.steps if s.reserved_tokens == run.record.capacity_tokens), None
-    )
-    if full_ns is None:
+    capacity_tokens = run.record.capacity_tokens
+    full = next((step for step in run.record.steps if step.reserved_tokens == capacity_tokens), None)
+    if full is None:
         peak = METRICS["peak_kv_usage_ratio"].format(metrics.peak_kv_usage_ratio)
         first = f"The KV cache never fills: {peak} at most."
     else:
-        first = f"The KV cache is full after {format_duration(full_ns)}."
+        first = f"The KV cache is full after {format_duration(full.t_ns - full.dur_ns)}."
     second = "Nothing is preempted."
     if metrics.preemptions:
         rate = METRICS["preemptions_per_1000"].format(metrics.preemptions_per_1000)
@@ -86,9 +90,8 @@ def _latencies(metrics: Metrics, terminal: Terminal) -> list[str]:
     values = metrics.values()
     rows = [["", *(terminal.style(word, "dim") for word in _SPREAD)]]
     for key, label in _LATENCIES:
-        rows.append(
-            [label, *(METRICS[f"{spread}_{key}_ns"].format(values[f"{spread}_{key}_ns"]) for spread in _SPREAD)]
-        )
+        names = [f"{spread}_{key}_ns" for spread in _SPREAD]
+        rows.append([label, *(METRICS[name].format(values[name]) for name in names)])
     return columns(rows, "<>>>>>>", gap=2)
 
 
@@ -96,60 +99,52 @@ def _facts(run: Run, scenario: Scenario, terminal: Terminal) -> list[str]:
     metrics = run.metrics
     lines = []
     for label, parts in _fact_parts(metrics, scenario):
-        texts = [text for text in parts if text]
         head = f"{label:<{_LABEL_WIDTH}}"
-        wrapped = flow(texts, terminal.width - _LABEL_WIDTH, 0)
+        wrapped = flow(parts, terminal.width - _LABEL_WIDTH, 0)
         lines += [(head if i == 0 else " " * _LABEL_WIDTH) + line for i, line in enumerate(wrapped)]
     return lines
 
 
 def _fact_parts(metrics: Metrics, scenario: Scenario) -> list[tuple[str, list[str]]]:
     shown = {name: METRICS[name].format(value) for name, value in metrics.values().items()}
-    window = scenario.window_ns
+    slo = format_slo(scenario.slo)
     facts = [
-        (
-            "Throughput",
-            [
-                f"{shown['throughput_in_window_tokens_per_s']} in the first {format_duration(window)}"
-                if window
-                else "",
-                f"{shown['throughput_tokens_per_s']} to the last token, at {format_duration(metrics.end_ns)}",
-            ],
-        ),
-        (
-            "Preemptions",
-            [
-                f"{shown['preemptions']}, {shown['preemptions_per_1000']} per 1,000 requests",
-                f"{shown['recomputes']} recomputed" if metrics.preemptions else "",
-                f"{shown['swap_outs']} swapped out" if metrics.swap_outs else "",
-            ],
-        ),
+        ("Throughput", _throughput(metrics, shown, scenario.window_ns)),
+        ("Preemptions", _preemptions(metrics, shown)),
         ("Paused > 1 s", [f"{shown['paused_ratio']} of requests"]),
-        ("Work lost", _lost(metrics, shown)),
         (
             "KV cache",
             [
                 f"{shown['kv_capacity_tokens']}, {shown['kv_capacity_bytes']}",
-                f"{shown['mean_kv_usage_ratio']} used on average",
+                f"{shown['mean_kv_usage_ratio']} taken on average",
                 f"{shown['peak_kv_usage_ratio']} at most",
             ],
         ),
         ("Waste", _waste(metrics, shown)),
         ("Running", [f"{shown['mean_running']} sequences on average", f"{shown['peak_running']} at most"]),
         ("Waiting", [f"{shown['mean_waiting']} requests on average", f"{shown['peak_waiting']} at most"]),
+        ("Goodput", [f"{shown['goodput_per_s']}, {shown['good_ratio']} within {slo}"] if slo else []),
+        ("Requests", [accounts(metrics.values())]),
     ]
-    if scenario.settings()["slo"]:
-        facts.append(
-            ("Goodput", [f"{shown['goodput_per_s']}, {shown['good_ratio']} within {scenario.settings()['slo']}"])
-        )
-    return [*facts, ("Requests", [accounts(metrics)])]
+    return [(label, parts) for label, parts in facts if parts]
 
 
-def _lost(metrics: Metrics, shown: dict[str, str]) -> list[str]:
-    lost = [f"{shown['recomputed_tokens']} computed again"]
-    if metrics.swapped_tokens:
-        lost.append(f"{shown['swapped_tokens']} copied out and back in {shown['swap_ns']}")
-    return lost
+def _throughput(metrics: Metrics, shown: dict[str, str], window_ns: int | None) -> list[str]:
+    to_the_end = f"{shown['throughput_tokens_per_s']} to the last token, at {format_duration(metrics.end_ns)}"
+    if window_ns is None:
+        return [to_the_end]
+    return [f"{shown['throughput_in_window_tokens_per_s']} in the first {format_duration(window_ns)}", to_the_end]
+
+
+def _preemptions(metrics: Metrics, shown: dict[str, str]) -> list[str]:
+    if not metrics.preemptions:
+        return ["none"]
+    parts = [f"{shown['preemptions']}, {shown['preemptions_per_1000']} per 1,000 requests"]
+    if metrics.recomputes:
+        parts.append(f"{shown['recomputes']} recomputed: {shown['recomputed_tokens']} computed again")
+    if metrics.swap_outs:
+        parts.append(f"{shown['swap_outs']} swapped out: {shown['swapped_tokens']} copied in {shown['swap_ns']}")
+    return parts
 
 
 def _waste(metrics: Metrics, shown: dict[str, str]) -> list[str]:
@@ -161,17 +156,17 @@ def _waste(metrics: Metrics, shown: dict[str, str]) -> list[str]:
     return waste
 
 
-def accounts(metrics: Metrics) -> str:
+def accounts(values: Mapping[str, int | float | Fraction | None]) -> str:
     """Every request that came, and what became of it."""
-    text = f"{metrics.arrived:,} arrived = {metrics.finished:,} finished + {metrics.rejected:,} rejected"
-    return f"{text} + {metrics.unfinished:,} unfinished" if metrics.unfinished else text
+    arrived, finished, rejected, unfinished = (
+        METRICS[name].format(values[name]) for name in ("arrived", "finished", "rejected", "unfinished")
+    )
+    text = f"{arrived} arrived = {finished} finished + {rejected} rejected"
+    return f"{text} + {unfinished} unfinished" if values["unfinished"] else text
 
 
 def capacity(run: Run) -> str:
     """The KV cache in words, for messages."""
-    size = (
-        ""
-        if run.kv_bytes_per_token is None
-        else f" ({format_bytes(run.record.capacity_tokens * run.kv_bytes_per_token)})"
-    )
+    size_bytes = run.metrics.kv_capacity_bytes
+    size = "" if size_bytes is None else f", {format_bytes(size_bytes)}"
     return f"{format_number(run.record.capacity_tokens)} tokens{size}"

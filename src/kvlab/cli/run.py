@@ -11,7 +11,7 @@ import click
 
 from kvlab.cli.options import ScenarioCommand, scenario_from, setting_options
 from kvlab.core.config import Recording
-from kvlab.errors import ConfigError
+from kvlab.errors import ConfigError, UnknownNameError
 from kvlab.results import Run
 from kvlab.scenarios import Scenario
 from kvlab.units import format_duration
@@ -51,6 +51,7 @@ def run(
     kvlab run preemption-lab --trace azure.csv --from 10min --until 20min
     """
     chosen = scenario_from(scenario, flags, assignments)
+    _check_files(table_format, plot)
     if save_scenario is not None:
         _save(chosen, Path(save_scenario))
     with_chart = not (as_json or no_chart) and _expected_requests(chosen) <= _CHART_REQUESTS
@@ -101,6 +102,17 @@ def _write_files(result: Run, out: str | None, table_format: str, plot: str | No
         written.append(Path(plot))
     for path in written:
         click.echo(f"wrote {path}", err=True)
+
+
+def _check_files(table_format: str, plot: str | None) -> None:
+    """What can be known to fail before a long run."""
+    from kvlab.export import TABLE_FORMATS
+    from kvlab.plots import FILE_TYPES
+
+    if table_format not in TABLE_FORMATS:
+        raise UnknownNameError("table format", table_format, TABLE_FORMATS)
+    if plot is not None and Path(plot).suffix.lower() not in FILE_TYPES:
+        raise ConfigError("plot", plot, f"expected a file name that ends in {', '.join(FILE_TYPES)}")
 
 
 def _save(scenario: Scenario, path: Path) -> None:
