@@ -5,27 +5,30 @@ from __future__ import annotations
 from collections import Counter
 from itertools import pairwise
 
-from kvlab.core.config import PreemptionLabConfig
+from tests.strategies import Case
+
+from kvlab.core.config import BlockTableLabConfig, PreemptionLabConfig
 from kvlab.core.records import StepRecord
 from kvlab.reference import ReferenceRun
 from kvlab.units import ceil_div
-from tests.strategies import Case
 
 
 def situations(case: Case, run: ReferenceRun) -> Counter[str]:
-    """How often each occurred in one run."""
-    found = Counter(_in_steps(run.record.steps)) + _of_requests(case, run)
+    """How often each occurred in one run; 0 for those that did not."""
+    found = _in_steps(run.record.steps)
+    found.update(_of_requests(case, run))
     if isinstance(case.config, PreemptionLabConfig):
-        return found + _in_preemption_lab(case.config, run)
-    return found + _in_block_table_lab(case, run)
+        found.update(_in_preemption_lab(case.config, run))
+    else:
+        found.update(_in_block_table_lab(case, case.config, run))
+    return found
 
 
 def _in_steps(steps: tuple[StepRecord, ...]) -> Counter[str]:
     found: Counter[str] = Counter()
     for before, step in pairwise(steps):
-        is_plain = not (step.preempted or step.admitted or step.resumed or step.prefill_tokens)
-        found["a plain step after one that preempted"] += bool(before.preempted) and is_plain
-        found["a plain step after one that finished something"] += bool(before.finished) and is_plain
+        found["a plain step after one that preempted"] += bool(before.preempted) and _is_plain(step)
+        found["a plain step after one that finished something"] += bool(before.finished) and _is_plain(step)
         found["a preemption in the step after an admission"] += bool(step.preempted and before.admitted)
         found["a clock jump over an idle time"] += step.t_ns - step.dur_ns > before.t_ns
     for step in steps:
@@ -36,12 +39,16 @@ def _in_steps(steps: tuple[StepRecord, ...]) -> Counter[str]:
     return found
 
 
+def _is_plain(step: StepRecord) -> bool:
+    return not (step.preempted or step.admitted or step.resumed or step.prefill_tokens)
+
+
 def _of_requests(case: Case, run: ReferenceRun) -> Counter[str]:
     found: Counter[str] = Counter()
     requests = run.record.requests
-    ends = {step.t_ns for step in run.record.steps}
+    plain_ends = {step.t_ns for step in run.record.steps if _is_plain(step) and not step.finished}
     found["a rejection"] += len(run.record.rejected)
-    found["an arrival on a step boundary"] += sum(r.arrival_ns in ends for r in requests)
+    found["an arrival at the very end of a plain step"] += sum(r.arrival_ns in plain_ends for r in requests)
     found["equal arrivals"] += sum(a.arrival_ns == b.arrival_ns for a, b in pairwise(requests))
     found["an output of one token"] += sum(r.output_tokens == 1 for r in requests)
     found["a request preempted twice"] += sum(r.preemptions > 1 for r in requests)
@@ -65,7 +72,11 @@ def _in_preemption_lab(config: PreemptionLabConfig, run: ReferenceRun) -> Counte
     )
     found["preempted before its first token"] = sum(
         r.first_token_ns is not None
-        and any(r.id == victim and step.t_ns <= r.first_token_ns for step in run.record.steps for victim, _ in step.preempted)
+        and any(
+            r.id == victim and step.t_ns <= r.first_token_ns
+            for step in run.record.steps
+            for victim, _ in step.preempted
+        )
         for r in run.record.requests
     )
     found["a full swap space"] = sum(
@@ -85,7 +96,7 @@ def _in_preemption_lab(config: PreemptionLabConfig, run: ReferenceRun) -> Counte
     return found
 
 
-def _in_block_table_lab(case: Case, run: ReferenceRun) -> Counter[str]:
+def _in_block_table_lab(case: Case, config: BlockTableLabConfig, run: ReferenceRun) -> Counter[str]:
     found: Counter[str] = Counter()
     steps = run.record.steps
     found["a copy on write"] = run.record.totals.cow_copies
@@ -95,15 +106,15 @@ def _in_block_table_lab(case: Case, run: ReferenceRun) -> Counter[str]:
     )
     found["samples that end apart"] = sum(len(set(r.output_tokens)) > 1 for r in case.requests)
     found["samples preempted together"] = sum(r.preemptions and r.num_samples > 1 for r in run.record.requests)
-    found["samples that ended before a preemption"] = sum(
-        r.preemptions > 0 and len(times) < r.num_samples
+    found["a sample that ended before its request was preempted"] = sum(
+        run.token_times[r.id, k][-1] <= _last_preemption_ns(steps, r.id)
         for r in run.record.requests
-        if (times := _live_at_last_preemption(run, r.id, r.num_samples))
+        if r.preemptions
+        for k in range(r.num_samples)
     )
-    if case.config.allocator == "contiguous":  # type: ignore[union-attr]
+    if config.allocator == "contiguous":
         found["a hole between two segments"] = sum(
-            step.largest_hole_tokens < case.config.kv_tokens - step.reserved_tokens  # type: ignore[union-attr]
-            for step in steps
+            step.largest_hole_tokens < config.kv_tokens - step.reserved_tokens for step in steps
         )
         found["holes that merged"] = sum(
             bool(before.finished) and step.largest_hole_tokens > before.largest_hole_tokens
@@ -112,7 +123,6 @@ def _in_block_table_lab(case: Case, run: ReferenceRun) -> Counter[str]:
     return found
 
 
-def _live_at_last_preemption(run: ReferenceRun, request_id: int, num_samples: int) -> list[int]:
-    """Samples that emitted a token after the request's last preemption."""
-    last_ns = max((s.t_ns for s in run.record.steps if any(i == request_id for i, _ in s.preempted)), default=0)
-    return [k for k in range(num_samples) if run.token_times.get((request_id, k), [0])[-1] > last_ns]
+def _last_preemption_ns(steps: tuple[StepRecord, ...], request_id: int) -> int:
+    """Start of the step that preempted it last."""
+    return max(step.t_ns - step.dur_ns for step in steps if any(victim == request_id for victim, _ in step.preempted))

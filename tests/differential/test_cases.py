@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
 from tests.differential.compare import assert_engines_agree
 from tests.strategies import Case
 
