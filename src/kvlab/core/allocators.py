@@ -8,6 +8,7 @@ from kvlab.core.admission import ADMISSION_RULES
 from kvlab.core.blocks import BlockPool
 from kvlab.core.config import BlockTableLabConfig
 from kvlab.core.request import Request
+from kvlab.core.schedulers.base import Space
 from kvlab.core.segments import SegmentSpace
 from kvlab.core.sequence import Job, Seq
 from kvlab.units import ceil_div
@@ -18,11 +19,10 @@ class Allocator(Protocol):
 
     block_size: int | None
     """None: memory never grows while decoding."""
+    space: Space
+    tokens_per_unit: int
+    """Tokens in one of the units that `space` counts."""
     capacity_tokens: int
-
-    @property
-    def reserved_tokens(self) -> int:
-        """Tokens in taken blocks or segments."""
 
     @property
     def largest_hole(self) -> int:
@@ -48,16 +48,12 @@ class PagedMemory:
     """Blocks taken one by one; samples share the prompt's blocks until one writes into them."""
 
     def __init__(self, config: BlockTableLabConfig) -> None:
-        self.pool = BlockPool(config.num_blocks)
+        self.space = self.pool = BlockPool(config.num_blocks)
+        self.tokens_per_unit = config.block_size
         self.block_size: int = config.block_size
         self.capacity_tokens = config.num_blocks * config.block_size
         self._watermark_blocks = config.watermark_blocks
         self._may_admit = ADMISSION_RULES["keep-reserve"]
-
-    @property
-    def reserved_tokens(self) -> int:
-        """Tokens in taken blocks."""
-        return (self.pool.num_blocks - self.pool.num_free) * self.block_size
 
     @property
     def largest_hole(self) -> int:
@@ -112,17 +108,13 @@ class PagedMemory:
 class ContiguousMemory:
     """One range per sample for its prompt and its longest possible output, reserved at admission."""
 
-    block_size = None
+    block_size: int | None = None
+    tokens_per_unit = 1
 
     def __init__(self, config: BlockTableLabConfig) -> None:
         self.space = SegmentSpace(config.kv_tokens)
         self.capacity_tokens = config.kv_tokens
         self._max_tokens = config.max_tokens
-
-    @property
-    def reserved_tokens(self) -> int:
-        """Tokens in taken segments."""
-        return self.space.size - self.space.num_free
 
     @property
     def largest_hole(self) -> int:

@@ -11,6 +11,10 @@ from kvlab.core.config import BlockTableLabConfig, PreemptionLabConfig
 class StepCost(Protocol):
     """Duration of a step from its load."""
 
+    @property
+    def grows_with_context(self) -> bool:
+        """Whether equal steps get longer as their sequences do."""
+
     def duration_ns(self, running_seqs: int, context_tokens: int, prefill_tokens: int, swap_ns: int) -> int:
         """
         Args:
@@ -28,6 +32,11 @@ class LinearCost:
     base_ns: int
     per_seq_ns: int
     per_prefill_token_ns: int
+
+    @property
+    def grows_with_context(self) -> bool:
+        """Never."""
+        return False
 
     def duration_ns(self, running_seqs: int, context_tokens: int, prefill_tokens: int, swap_ns: int) -> int:
         """See `StepCost`."""
@@ -47,6 +56,11 @@ class ContextCost:
     per_prefill_token_ns: int
     overhead_num: int
     overhead_den: int
+
+    @property
+    def grows_with_context(self) -> bool:
+        """Unless a context token costs nothing."""
+        return self.per_context_token_ns > 0
 
     def duration_ns(self, running_seqs: int, context_tokens: int, prefill_tokens: int, swap_ns: int) -> int:
         """See `StepCost`."""

@@ -15,14 +15,15 @@ from kvlab.core.sequence import NEVER, Job, Seq
 class DecodeBatch:
     """Decoding sequences. `block_size` None: their memory never grows."""
 
-    __slots__ = ("_block_size", "_ends", "num_seqs", "phases")
+    __slots__ = ("_block_size", "ends", "num_seqs", "phases")
 
     def __init__(self, block_size: int | None) -> None:
         self._block_size = block_size
         self.num_seqs = 0
         self.phases: list[dict[int, Seq]] = [{} for _ in range(block_size or 1)]
         """Members of each phase by admission order, in that order."""
-        self._ends: list[tuple[int, int, Seq]] = []  # a heap of (step, order, seq); those that left are skipped
+        self.ends: list[tuple[int, int, Seq]] = []
+        """A heap of (step of the last token, order, seq). Entries of those that left stay until they come up."""
 
     @property
     def grows(self) -> bool:
@@ -37,7 +38,7 @@ class DecodeBatch:
         emitted = known - job.request.prompt_tokens
         for seq in job.live:
             end = step + seq.output - emitted - 1
-            heappush(self._ends, (end, seq.order, seq))
+            heappush(self.ends, (end, seq.order, seq))
             if self._block_size is not None and end > step:
                 self._enter_phase(seq, step + 1 - known, step)
         self.num_seqs += len(job.live)
@@ -62,11 +63,11 @@ class DecodeBatch:
 
     def next_end(self) -> int:
         """The step in which the next sequence emits its last token; NEVER when nothing decodes."""
-        ends = self._ends
+        ends = self.ends
         while ends and ends[0][2].order != ends[0][1]:
             heappop(ends)
         return ends[0][0] if ends else NEVER
 
     def pop_ended(self) -> Seq:
         """The sequence of `next_end()`; of several in one step, the one admitted first."""
-        return heappop(self._ends)[2]
+        return heappop(self.ends)[2]

@@ -12,10 +12,10 @@ from typing import Final
 from kvlab.core.config import METRICS, LabConfig, Recording, Slo
 from kvlab.core.ledger import Ledger
 from kvlab.core.recent_max import RecentMax
-from kvlab.core.records import RunRecord, StepRecord
-from kvlab.core.request import RequestSource
+from kvlab.core.records import RunRecord
+from kvlab.core.request import Request, RequestSource
 from kvlab.core.schedulers import scheduler_for
-from kvlab.core.schedulers.base import Decisions, Scheduler
+from kvlab.core.schedulers.base import Scheduler
 from kvlab.core.sequence import NEVER, Job
 
 Monitor = Callable[[int, int], bool]
@@ -65,14 +65,18 @@ class Engine:
         self.step = 0
         self.now_ns = 0
         self._source = source
+        self._idle_ns = 0
         self._next_arrival_ns = _or_never(source.next_arrival_ns())
         self._window_ns = NEVER if window_ns is None else window_ns
         self._recent_ns = RecentMax()  # step durations, for the longest gap of each request
+        self._gap_counts = self.ledger.gap.counts
+        self._duration_ns = self.scheduler.cost.duration_ns
 
     def run(self, monitor: Monitor | None, *, check: bool) -> RunRecord:
         """See `simulate`."""
         countdown = MONITOR_STEPS
-        while self._deliver():
+        running = self.scheduler.running
+        while self._next_arrival_ns > self.now_ns and running or self._deliver():
             if check:
                 self.scheduler.check(self.step)
             if not self._full_step():
@@ -80,6 +84,7 @@ class Engine:
             countdown -= 1
             if countdown == 0:
                 countdown = MONITOR_STEPS
+                self.ledger.gap.trim()
                 if monitor is not None and monitor(self.now_ns, self.ledger.finished + self.ledger.rejected):
                     return self._close(stopped=True)
         return self._close(stopped=False)
@@ -88,163 +93,165 @@ class Engine:
         """Arrivals up to now join the queue; an idle clock jumps to the next one. False when the run is over."""
         while True:
             while self._next_arrival_ns <= self.now_ns:
-                request = self._source.pop()
-                self.ledger.arrived += 1
-                if self.scheduler.can_ever_run(request):
-                    self.scheduler.waiting.add(Job(request))
-                else:
-                    self.ledger.book_rejected(request)
-                    self._source.ended(request, request.arrival_ns)
+                self._receive(self._source.pop())
                 self._next_arrival_ns = _or_never(self._source.next_arrival_ns())
             if self.scheduler.has_work:
                 return True
             if self._next_arrival_ns == NEVER:
                 return False
+            self._idle_ns += self._next_arrival_ns - self.now_ns
             self.now_ns = self._next_arrival_ns
+
+    def _receive(self, request: Request) -> None:
+        self.ledger.arrived += 1
+        if self.scheduler.can_ever_run(request):
+            job = Job(request)
+            job.since_ns = self.now_ns
+            self.scheduler.waiting.add(job)
+        else:
+            self.ledger.book_rejected(request)
+            self._source.ended(request, request.arrival_ns)
 
     def _full_step(self) -> bool:
         """One step in full. Returns whether the next one may be of another kind than a plain decode."""
-        scheduler = self.scheduler
-        step = self.step
-        decisions = scheduler.schedule(step, self.now_ns)
-        for job, _ in decisions.preempted:
-            self._pause(job)
-        dur_ns = scheduler.cost.duration_ns(
+        scheduler, ledger = self.scheduler, self.ledger
+        step, start_ns = self.step, self.now_ns
+        decisions = scheduler.schedule(step)
+        batch = scheduler.batch
+        num_seqs = batch.num_seqs
+        dur_ns = self._duration_ns(
             scheduler.num_running, scheduler.context_tokens, decisions.prefill_tokens, decisions.swap_ns
         )
         assert dur_ns > 0, f"step {step} takes {dur_ns} ns"
-        self.now_ns += dur_ns
+        self.now_ns = now_ns = start_ns + dur_ns
+        if now_ns > self._window_ns:
+            self._close_window()
+        ledger.output_tokens += num_seqs
+        ledger.prefill_tokens += decisions.prefill_tokens
+        if decisions.has_moves:
+            for job, _ in decisions.preempted:
+                self._pause(job, start_ns)
+            ledger.book_moves(scheduler, decisions, start_ns)
+            num_seqs -= self._start(decisions.starting)
+        if num_seqs:
+            self._gap_counts[dur_ns] += num_seqs
         self._recent_ns.push(step, dur_ns)
-        self.ledger.book_step(scheduler, decisions, self.now_ns, dur_ns)
-        self._emit(decisions, dur_ns)
-        ended = self._end_sequences()
+        ledger.book_step(scheduler, dur_ns)
+        if ledger.step_rows is not None:
+            ledger.open_step(scheduler, decisions, now_ns, dur_ns)
+        has_ends = bool(batch.ends) and batch.ends[0][0] == step
+        finished = self._end_sequences() if has_ends else []
+        if ledger.step_rows is not None:
+            ledger.close_step(finished)
         self.step = step + 1
-        self.ledger.steps += 1
-        return ended or not scheduler.is_settled()
+        return has_ends or not scheduler.is_settled
 
-    def _emit(self, decisions: Decisions, dur_ns: int) -> None:
-        """6. Those that decoded in the last step too have a gap of this step; the others start or start again."""
-        num_seqs = num_decoding = self.scheduler.batch.num_seqs
-        for job in decisions.starting:
-            num_seqs -= len(job.live)
+    def _start(self, jobs: list[Job]) -> int:
+        """Jobs emit the first token of their stay: no gap of one step. Returns how many sequences they are."""
+        num_seqs = 0
+        for job in jobs:
+            num_seqs += len(job.live)
             if job.first_token_ns < 0:
                 job.first_token_ns = self.now_ns
             else:
                 gap_ns = self.now_ns - job.last_token_ns
-                self.ledger.gap.add(gap_ns, len(job.live))
+                self._gap_counts[gap_ns] += len(job.live)
                 job.max_gap_ns = max(job.max_gap_ns, gap_ns)
-        if num_seqs:
-            self.ledger.gap.add(dur_ns, num_seqs)
-        self._count_tokens(num_decoding)
+        return num_seqs
 
-    def _count_tokens(self, count: int) -> None:
-        ledger = self.ledger
-        if self.now_ns > self._window_ns and ledger.output_tokens_in_window is None:
-            ledger.output_tokens_in_window = ledger.output_tokens
-        ledger.output_tokens += count
+    def _close_window(self) -> None:
+        """The first step that ends after the window: what was emitted before it is in."""
+        self._window_ns = NEVER
+        self.ledger.output_tokens_in_window = self.ledger.output_tokens
 
-    def _pause(self, job: Job) -> None:
+    def _pause(self, job: Job, start_ns: int) -> None:
         """A preempted job emits no more for a while; its gaps were the steps after the first of its stay."""
         if job.paused_decode_step != NEVER:
             job.max_gap_ns = max(job.max_gap_ns, self._recent_ns.since(job.paused_decode_step + 1))
-            job.last_token_ns = self.now_ns
+            job.last_token_ns = start_ns
 
-    def _end_sequences(self) -> bool:
-        """Sequences that emitted their last token leave, in admission order."""
-        scheduler = self.scheduler
+    def _end_sequences(self) -> list[Job]:
+        """Sequences that emitted their last token leave, in admission order. Returns the jobs that are done."""
+        scheduler, ledger, step, now_ns = self.scheduler, self.ledger, self.step, self.now_ns
         batch = scheduler.batch
-        if batch.next_end() != self.step:
-            self.ledger.close_step([])
-            return False
         finished = []
-        while batch.next_end() == self.step:
+        while batch.next_end() == step:
             seq = batch.pop_ended()
             job = seq.job
-            job.span_ns += self.now_ns - job.first_token_ns
+            job.span_ns += now_ns - job.first_token_ns
             gap_ns = self._recent_ns.since(job.decode_step + 1)
             if gap_ns > job.max_gap_ns:
                 job.max_gap_ns = gap_ns
-            scheduler.end(seq, self.step)
+            ledger.running_ns += now_ns - job.since_ns
+            scheduler.end(seq, step)
             if not job.live:
                 finished.append(job)
-        self.ledger.close_step(finished)
+                ledger.book_finished(job, now_ns)
         for job in finished:
-            self.ledger.book_finished(job, self.now_ns)
-            self._source.ended(job.request, self.now_ns)
-        if finished:
-            self._next_arrival_ns = _or_never(self._source.next_arrival_ns())
-        return True
+            self._source.ended(job.request, now_ns)
+        self._next_arrival_ns = _or_never(self._source.next_arrival_ns())
+        return finished
 
     def _quiet_steps(self) -> None:
         """Plain decode steps, up to the next arrival, the next end, the next shortage or the end of the window."""
-        scheduler = self.scheduler
-        ledger = self.ledger
-        cost = scheduler.cost
-        rows = ledger.step_rows
-        num_seqs = scheduler.batch.num_seqs
+        scheduler, ledger = self.scheduler, self.ledger
+        batch, space = scheduler.batch, scheduler.space
+        phases, num_phases = batch.phases, len(batch.phases)
+        num_seqs, context_tokens = batch.num_seqs, scheduler.context_tokens
+        varies = scheduler.cost.grows_with_context
+        row_of = ledger.quiet_row_of(scheduler) if ledger.step_rows is not None else None
         first = step = self.step
+        last = min(batch.next_end(), step + QUIET_STEPS)
         start_ns = now_ns = self.now_ns
-        until_ns = self._next_arrival_ns
-        if ledger.output_tokens_in_window is None:
-            until_ns = min(until_ns, self._window_ns)
-        last = min(scheduler.batch.next_end(), step + QUIET_STEPS)
-        reserved_steps = reserved_ns = used_steps = used_ns = 0
-        run_ns = run_steps = 0  # a run of steps of one duration
-        while step < last and now_ns < until_ns and scheduler.grow(step):
-            scheduler.context_tokens += num_seqs
-            dur_ns = cost.duration_ns(num_seqs, scheduler.context_tokens, 0, 0)
+        until_ns = min(self._next_arrival_ns, self._window_ns)
+        dur_ns = self._duration_ns(num_seqs, context_tokens, 0, 0)
+        free = space.num_free
+        run_start, run_free, run_context = step, 0, 0  # the present run of steps of one duration, and sums over it
+        while step < last and now_ns < until_ns:
+            if phases[step % num_phases]:
+                if not scheduler.grow(step):
+                    break
+                free = space.num_free
+            context_tokens += num_seqs
+            if varies:
+                now_dur_ns = self._duration_ns(num_seqs, context_tokens, 0, 0)
+                if now_dur_ns != dur_ns:
+                    self._book_run(step, step - run_start, dur_ns, run_free, run_context)
+                    run_start, run_free, run_context, dur_ns = step, 0, 0, now_dur_ns
             now_ns += dur_ns
-            reserved = scheduler.reserved_tokens
-            used = scheduler.context_tokens - scheduler.shared_tokens
-            reserved_steps += reserved
-            reserved_ns += reserved * dur_ns
-            used_steps += used
-            used_ns += used * dur_ns
-            if dur_ns != run_ns:
-                self._book_gaps(step, run_ns, run_steps * num_seqs)
-                run_ns, run_steps = dur_ns, 0
-            run_steps += 1
+            run_free += free
+            run_context += context_tokens
             step += 1
-            if rows is not None:
-                rows.append(
-                    StepRecord(
-                        now_ns,
-                        dur_ns,
-                        num_seqs,
-                        len(scheduler.waiting),
-                        scheduler.num_swapped,
-                        reserved,
-                        used,
-                        scheduler.largest_hole,
-                        scheduler.saved_blocks,
-                        0,
-                        (),
-                        (),
-                        (),
-                        (),
-                    )  # fmt: skip
-                )
+            if row_of is not None:
+                row_of(now_ns, dur_ns, free, context_tokens)
         if step == first:
             return
-        self._book_gaps(step, run_ns, run_steps * num_seqs)
-        ledger.book_quiet_steps(scheduler, now_ns - start_ns, reserved_steps, reserved_ns, used_steps, used_ns)
-        ledger.steps += step - first
+        self._book_run(step, step - run_start, dur_ns, run_free, run_context)
+        ledger.book_layout(scheduler, now_ns - start_ns)
+        scheduler.context_tokens = context_tokens
+        self.step, self.now_ns = step, now_ns
         ledger.output_tokens += num_seqs * (step - first - 1)
-        self.step = step
-        self.now_ns = now_ns
-        self._count_tokens(num_seqs)  # of the last step, which may end after the window
+        if now_ns > self._window_ns:
+            self._close_window()
+        ledger.output_tokens += num_seqs  # of the last step, the only one that may end after the window
 
-    def _book_gaps(self, next_step: int, dur_ns: int, count: int) -> None:
-        """`count` gaps of `dur_ns`, in a run of such steps that ended before `next_step`."""
-        if count:
-            self.ledger.gap.add(dur_ns, count)
-            self._recent_ns.push(next_step - 1, dur_ns)
+    def _book_run(self, end_step: int, steps: int, dur_ns: int, free: int, context_tokens: int) -> None:
+        """`steps` quiet steps of `dur_ns` each, up to before `end_step`; `free` and `context_tokens` are sums."""
+        if steps:
+            scheduler = self.scheduler
+            used = context_tokens - scheduler.shared_tokens * steps
+            self.ledger.book_run(steps, dur_ns, free, used, scheduler.space.num_free)
+            self._gap_counts[dur_ns] += scheduler.batch.num_seqs * steps
+            self._recent_ns.push(end_step - 1, dur_ns)
 
     def _close(self, *, stopped: bool) -> RunRecord:
-        scheduler = self.scheduler
-        unfinished = [*scheduler.running.values(), *scheduler.swapped_jobs(), *scheduler.waiting]
+        scheduler, ledger = self.scheduler, self.ledger
+        waiting, running = [*scheduler.waiting], [*scheduler.running.values()]
+        ledger.waiting_ns += sum(self.now_ns - job.since_ns for job in waiting)
+        ledger.running_ns += sum((self.now_ns - job.since_ns) * len(job.live) for job in running)
         scheduler.close(self.step)
-        return self.ledger.close(scheduler, unfinished, self.now_ns, interrupted=stopped)
+        unfinished = running + scheduler.swapped_jobs() + waiting
+        return ledger.close(scheduler, unfinished, self.now_ns, self._idle_ns, interrupted=stopped)
 
 
 def _or_never(t_ns: int | None) -> int:

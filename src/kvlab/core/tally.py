@@ -2,61 +2,97 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from typing import Final
 
 from kvlab.units import ceil_div
 
 EXACT_VALUES: Final = 2**18
 """Distinct values kept before a tally rounds them, to bound its memory."""
+NO_LIMIT: Final = 1 << 62
 _KEPT_BITS: Final = 11  # of a rounded value: off by at most 1 part in 2,048
 
 
 class Tally:
     """Counts by value, in bounded memory.
 
-    Exact up to `limit` distinct values; from then on values are rounded down to 11 significant bits. `is_exact` says
-    which. The count, the sum (so the mean) and the extremes stay exact in both cases.
+    Exact up to `limit` distinct values; from then on the values are rounded down to 11 significant bits, `limit` of
+    them at a time. `is_exact` says which. The number of values, their sum (so the mean) and the largest stay exact.
     """
 
-    __slots__ = ("_counts", "_limit", "is_exact", "largest", "num_values", "total")
+    __slots__ = ("_limit", "_rounded", "_rounded_largest", "_rounded_total", "counts")
 
     def __init__(self, limit: int | None = EXACT_VALUES) -> None:
-        self._counts: dict[int, int] = {}
-        self._limit = limit
-        self.is_exact = True
-        self.num_values = 0
-        self.total = 0
-        """Sum of all values."""
-        self.largest: int | None = None
+        self._limit = NO_LIMIT if limit is None else limit
+        self.counts: Counter[int] = Counter()
+        """Of exact values. A hot loop may write here, if it calls `trim` every thousand values or so."""
+        self._rounded: dict[int, int] = {}
+        self._rounded_total = 0  # exact sum of the values that were rounded
+        self._rounded_largest = 0
 
     def add(self, value: int, count: int = 1) -> None:
         """`count` more occurrences of a non-negative value."""
-        counts = self._counts
-        self.num_values += count
-        self.total += value * count
-        if self.largest is None or value > self.largest:
-            self.largest = value
-        key = value if self.is_exact else _rounded(value)
-        counts[key] = counts.get(key, 0) + count
-        if self.is_exact and self._limit is not None and len(counts) > self._limit:
-            self._round()
+        self.counts[value] += count
+        self.trim()
 
-    def _round(self) -> None:
-        self.is_exact = False
-        rounded: dict[int, int] = {}
-        for value, count in self._counts.items():
-            key = _rounded(value)
-            rounded[key] = rounded.get(key, 0) + count
-        self._counts = rounded
+    def update(self, values: Iterable[int]) -> None:
+        """One more occurrence of each of these non-negative values."""
+        self.counts.update(values)
+        self.trim()
+
+    def trim(self) -> None:
+        """Rounds what was kept exactly, if that has become too much."""
+        counts = self.counts
+        if len(counts) <= self._limit:
+            return
+        for value, count in counts.items():
+            drop = max(0, value.bit_length() - _KEPT_BITS)
+            key = value >> drop << drop
+            self._rounded[key] = self._rounded.get(key, 0) + count
+            self._rounded_total += value * count
+        self._rounded_largest = max(self._rounded_largest, *counts)
+        counts.clear()
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether every percentile is a value that occurred; otherwise it is low by at most 1 part in 1,024."""
+        return not self._rounded
+
+    @property
+    def num_values(self) -> int:
+        """How many values were added."""
+        return sum(self.counts.values()) + sum(self._rounded.values())
+
+    @property
+    def total(self) -> int:
+        """Sum of all values."""
+        return sum(value * count for value, count in self.counts.items()) + self._rounded_total
+
+    @property
+    def largest(self) -> int | None:
+        """The largest value; None over no values."""
+        return max([self._rounded_largest, *self.counts], default=None) if self.counts or self._rounded else None
+
+    def mean(self) -> int | None:
+        """Rounded down; None over no values."""
+        num_values = self.num_values
+        return self.total // num_values if num_values else None
 
     def items(self) -> list[tuple[int, int]]:
         """(value, count) pairs, smallest value first."""
-        return sorted(self._counts.items())
+        if not self._rounded:
+            return sorted(self.counts.items())
+        counts = dict(self._rounded)
+        for value, count in self.counts.items():
+            counts[value] = counts.get(value, 0) + count
+        return sorted(counts.items())
 
     def percentiles(self, *percents: int) -> list[int | None]:
         """Nearest rank: the ceil(p x n / 100)-th smallest of the n values; None over no values."""
         found: list[int | None] = [None] * len(percents)
-        ranks = sorted((max(1, ceil_div(p * self.num_values, 100)), i) for i, p in enumerate(percents))
+        num_values = self.num_values
+        ranks = sorted((max(1, ceil_div(p * num_values, 100)), i) for i, p in enumerate(percents))
         seen, todo = 0, 0
         for value, count in self.items():
             seen += count
@@ -65,13 +101,9 @@ class Tally:
                 todo += 1
         return found
 
-    def mean(self) -> int | None:
-        """Rounded down; None over no values."""
-        return self.total // self.num_values if self.num_values else None
-
     def count_above(self, limit: int) -> int:
         """Values greater than `limit`."""
-        return sum(count for value, count in self._counts.items() if value > limit)
+        return sum(count for value, count in self.items() if value > limit)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Tally) and self.items() == other.items() and self.total == other.total
@@ -79,9 +111,4 @@ class Tally:
     __hash__ = None  # type: ignore[assignment] # a tally changes
 
     def __repr__(self) -> str:
-        return f"Tally({self.num_values} values, {len(self._counts)} distinct, mean {self.mean()})"
-
-
-def _rounded(value: int) -> int:
-    drop = max(0, value.bit_length() - _KEPT_BITS)
-    return value >> drop << drop
+        return f"Tally({self.num_values} values, {len(self.items())} distinct, mean {self.mean()})"

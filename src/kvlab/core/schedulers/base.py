@@ -16,15 +16,9 @@ class Decisions:
     """What one step decided. Lists are in the order in which things happened."""
 
     __slots__ = (
-        "admitted",
-        "preempted",
-        "prefill_tokens",
-        "recomputed_tokens",
-        "resumed",
-        "starting",
-        "swap_ns",
+        "admitted", "has_moves", "preempted", "prefill_tokens", "recomputed_tokens", "resumed", "starting", "swap_ns",
         "swapped_tokens",
-    )
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.prefill_tokens = 0
@@ -36,6 +30,25 @@ class Decisions:
         self.admitted: list[Job] = []
         self.resumed: list[Job] = []
         self.preempted: list[tuple[Job, str]] = []
+        self.has_moves = False
+        """Whether any of the lists has an entry."""
+
+    def clear(self) -> None:
+        """Nothing decided: one object serves all steps, as most decide nothing."""
+        self.prefill_tokens = 0
+        if self.has_moves:
+            self.has_moves = False
+            self.starting.clear()
+            self.admitted.clear()
+            self.resumed.clear()
+            self.preempted.clear()
+            self.recomputed_tokens = self.swap_ns = self.swapped_tokens = 0
+
+
+class Space(Protocol):
+    """GPU memory, in units of its own: blocks, or tokens of a contiguous space."""
+
+    num_free: int
 
 
 class Scheduler(Protocol):
@@ -45,6 +58,9 @@ class Scheduler(Protocol):
     batch: DecodeBatch
     waiting: FcfsQueue
     running: dict[int, Job]
+    space: Space
+    tokens_per_unit: int
+    """Tokens in one of the units that `space` counts."""
     capacity_tokens: int
     num_running: int
     """Running sequences: one per live sample."""
@@ -53,21 +69,17 @@ class Scheduler(Protocol):
     shared_tokens: int
     """Of these, counted more than once: `context_tokens - shared_tokens` is what memory holds."""
     saved_blocks: int
+    num_swapped: int
+    """Requests in the CPU swap space."""
+    is_settled: bool
+    """Whether the next steps only decode, as long as nobody arrives, ends or lacks a block."""
     stays: list[Stay] | None
     cow_copies: int
     swap_ins: int
 
     @property
-    def num_swapped(self) -> int:
-        """Requests in the CPU swap space."""
-
-    @property
     def has_work(self) -> bool:
         """Whether anything is waiting, running or swapped."""
-
-    @property
-    def reserved_tokens(self) -> int:
-        """Tokens in taken blocks or segments."""
 
     @property
     def largest_hole(self) -> int:
@@ -76,11 +88,8 @@ class Scheduler(Protocol):
     def can_ever_run(self, request: Request) -> bool:
         """Whether the request fits into an empty server."""
 
-    def schedule(self, step: int, now_ns: int) -> Decisions:
-        """Decides one step."""
-
-    def is_settled(self) -> bool:
-        """Whether the next steps only decode, as long as nobody arrives, ends or lacks a block."""
+    def schedule(self, step: int) -> Decisions:
+        """Decides one step. The object is good until the next call."""
 
     def grow(self, step: int) -> bool:
         """One block for each table that is full in this step; False, and nothing done, if they don't suffice."""
@@ -102,7 +111,7 @@ def stay_of(seq: Seq, end_step: int, block_size: int, end: str) -> Stay:
     """The record of a sequence's time on the GPU."""
     job = seq.job
     return Stay(
-        request_id=job.request.id,
+        request_id=job.id,
         sample=seq.sample,
         order=seq.order,
         arrival_ns=job.request.arrival_ns,

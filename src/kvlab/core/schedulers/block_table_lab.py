@@ -28,6 +28,8 @@ class BlockTableLab:
         self.config = config
         self.cost = context_cost(config)
         self.memory: Allocator = ALLOCATORS[config.allocator](config)
+        self.space = self.memory.space
+        self.tokens_per_unit = self.memory.tokens_per_unit
         self.capacity_tokens = self.memory.capacity_tokens
         self.batch = DecodeBatch(self.memory.block_size)
         self.waiting = WAITING_ORDERS["fcfs"]()
@@ -37,6 +39,7 @@ class BlockTableLab:
         self.shared_tokens = 0
         self.saved_blocks = 0
         self.cow_copies = 0
+        self.is_settled = False
         self.stays: list[Stay] | None = [] if log_memory else None
         self._decisions = Decisions()
         self._admissions = 0
@@ -50,11 +53,6 @@ class BlockTableLab:
         return bool(self.running or self.waiting)
 
     @property
-    def reserved_tokens(self) -> int:
-        """Tokens in taken blocks or segments."""
-        return self.memory.reserved_tokens
-
-    @property
     def largest_hole(self) -> int:
         """Tokens of the biggest free range."""
         return self.memory.largest_hole
@@ -64,14 +62,17 @@ class BlockTableLab:
         assert max(request.output_tokens) <= self.config.max_tokens, f"request {request.id} exceeds max_tokens"
         return len(request.output_tokens) <= self.config.max_num_seqs and self.memory.can_ever_hold(request)
 
-    def schedule(self, step: int, now_ns: int) -> Decisions:
+    def schedule(self, step: int) -> Decisions:
         """Steps 1 and 2."""
-        self._decisions = decisions = Decisions()
+        decisions = self._decisions
+        decisions.clear()
         self.context_tokens += self.batch.num_seqs
         if self._writes_shared or not self.grow(step):
             self._decode_one_by_one(step)
         if self.waiting and not decisions.preempted:
-            self._admit(step, now_ns)
+            self._admit(step)
+        # who waits was asked and did not fit, unless this step preempted somebody
+        self.is_settled = not (self._writes_shared or decisions.preempted)
         return decisions
 
     def grow(self, step: int) -> bool:
@@ -146,10 +147,11 @@ class BlockTableLab:
         for seq in job.live:
             self.batch.leave(seq)
             self._release(seq, step, "recompute")
-        del self.running[job.request.id]
+        del self.running[job.id]
         job.decode_step = NEVER
         self.waiting.add_preempted(job)
         self._decisions.preempted.append((job, "recompute"))
+        self._decisions.has_moves = True
 
     def _release(self, seq: Seq, end_step: int, why: str) -> None:
         """Frees the sample's memory and closes its stay in the log."""
@@ -167,7 +169,7 @@ class BlockTableLab:
         start, length = seq.table
         return stay_of(seq, end_step, 1, why)._replace(blocks=(), segment=(start, length))
 
-    def _admit(self, step: int, now_ns: int) -> None:
+    def _admit(self, step: int) -> None:
         """2. The head of the queue comes in while it fits, and prefills in this very step."""
         while self.waiting:
             job = self.waiting.head()
@@ -176,15 +178,13 @@ class BlockTableLab:
                 return
             if not self.memory.has_room(job, nothing_runs=not self.running):
                 return
-            self.waiting.pop()
-            if job.admitted_ns < 0:
-                job.admitted_ns = now_ns
+            self.waiting.take_head()
             self.memory.place(job)
             job.start_step = step
             for seq in job.live:
                 self._admissions += 1
                 seq.order = self._admissions
-            self.running[job.request.id] = job
+            self.running[job.id] = job
             self.num_running += samples
             self.context_tokens += samples * job.known
             self._book_sharing(job, +1)
@@ -193,12 +193,9 @@ class BlockTableLab:
             todo = job.request.prompt_tokens + samples * (job.known - job.request.prompt_tokens)
             self._decisions.prefill_tokens += self._prefills_now(todo, todo)
             self.batch.join(job, step)
+            self._decisions.has_moves = True
             self._decisions.starting.append(job)
             self._decisions.admitted.append(job)
-
-    def is_settled(self) -> bool:
-        """Nobody was preempted, so who waits was asked and did not fit; and nobody is about to copy a block."""
-        return not self._writes_shared and not self._decisions.preempted
 
     def end(self, seq: Seq, step: int) -> None:
         """A sample emitted its last token at the end of `step`; the request leaves with its last sample."""
@@ -211,7 +208,7 @@ class BlockTableLab:
         self.batch.leave(seq)
         self._release(seq, step + 1, "finished")
         if not job.live:
-            del self.running[job.request.id]
+            del self.running[job.id]
             if job in self._writes_shared:
                 self._writes_shared.remove(job)
 

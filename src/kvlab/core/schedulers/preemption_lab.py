@@ -23,7 +23,7 @@ from kvlab.core.sequence import NEVER, Job, Seq
 from kvlab.core.victims import VICTIM_POLICIES
 from kvlab.units import ceil_div
 
-_by_arrival = attrgetter("request.arrival_ns", "request.id")
+_by_arrival = attrgetter("request.arrival_ns", "id")
 
 
 class PreemptionLab:
@@ -35,9 +35,12 @@ class PreemptionLab:
 
     def __init__(self, config: PreemptionLabConfig, *, log_memory: bool) -> None:
         self.config = config
+        self._max_num_seqs = config.max_num_seqs
+        self._headroom_blocks = config.headroom_blocks
         self.cost = linear_cost(config)
         self.block_size = config.block_size
-        self.gpu = BlockPool(config.num_gpu_blocks)
+        self.space = self.gpu = BlockPool(config.num_gpu_blocks)
+        self.tokens_per_unit = config.block_size
         self.cpu = BlockPool(config.num_cpu_blocks)
         self.capacity_tokens = config.num_gpu_blocks * config.block_size
         self.batch = DecodeBatch(config.block_size)
@@ -45,8 +48,11 @@ class PreemptionLab:
         self.running: dict[int, Job] = {}
         self.prefilling: dict[int, Job] = {}  # in admission order, as all who join are the newest
         self.swapped: list[Job] = []  # earliest arrival first
+        self.num_running = 0
+        self.num_swapped = 0
         self.context_tokens = 0
         self.swap_ins = 0
+        self.is_settled = False
         self.stays: list[Stay] | None = [] if log_memory else None
         self._decisions = Decisions()
         self._admissions = 0
@@ -56,24 +62,9 @@ class PreemptionLab:
         self._is_swapped_out = PREEMPTION_MODES[config.preemption_mode]
 
     @property
-    def num_running(self) -> int:
-        """Running requests: each has one sequence."""
-        return len(self.running)
-
-    @property
-    def num_swapped(self) -> int:
-        """Requests in the CPU swap space."""
-        return len(self.swapped)
-
-    @property
     def has_work(self) -> bool:
         """Whether anything is waiting, running or swapped."""
         return bool(self.running or self.waiting or self.swapped)
-
-    @property
-    def reserved_tokens(self) -> int:
-        """Tokens in taken blocks."""
-        return (self.gpu.num_blocks - self.gpu.num_free) * self.block_size
 
     @property
     def largest_hole(self) -> int:
@@ -86,31 +77,26 @@ class PreemptionLab:
         stored = request.prompt_tokens + request.output_tokens[0] - 1
         return ceil_div(stored, self.block_size) <= self.gpu.num_blocks
 
-    def schedule(self, step: int, now_ns: int) -> Decisions:
+    def schedule(self, step: int) -> Decisions:
         """Steps 1 to 4."""
-        self._decisions = decisions = Decisions()
+        decisions = self._decisions
+        decisions.clear()
         self.context_tokens += self.batch.num_seqs
-        self._decode(step)
-        if self.swapped and not decisions.preempted:
-            self._swap_in(step)
-        if self.waiting and not decisions.preempted and not self.swapped:
-            self._admit(step, now_ns)
+        if not self.grow(step):
+            self._grow_by_preempting(step)
+        if not decisions.preempted:
+            if self.swapped:
+                self._swap_in(step)
+            if self.waiting and not self.swapped:
+                self._admit(step)
         if self.prefilling:
             self._prefill(step)
+        # who waits or is swapped was asked and did not fit, unless this step preempted somebody
+        self.is_settled = not (self.prefilling or decisions.preempted)
         return decisions
 
-    def _decode(self, step: int) -> None:
-        """1. Every decoding sequence whose table is full gets a block, if need be from the newest."""
-        if self.grow(step):
-            return
-        for seq in list(self.batch.phases[step % self.block_size].values()):
-            while seq.order >= 0 and not self.gpu.num_free:
-                self._preempt(self._choose_victim(self.running), step)
-            if seq.order >= 0:
-                seq.table += self.gpu.take(1)
-
     def grow(self, step: int) -> bool:
-        """One block for each table that is full in this step; False, and nothing done, if they don't suffice."""
+        """1. A block for each decoding sequence whose table is full; False, and nothing done, if they don't suffice."""
         members = self.batch.phases[step % self.block_size]
         if members:
             if len(members) > self.gpu.num_free:
@@ -118,6 +104,14 @@ class PreemptionLab:
             for seq, block in zip(members.values(), self.gpu.take(len(members)), strict=True):
                 seq.table.append(block)
         return True
+
+    def _grow_by_preempting(self, step: int) -> None:
+        """1, when blocks run short: in admission order, each takes a block, if need be from the newest."""
+        for seq in list(self.batch.phases[step % self.block_size].values()):
+            while seq.order >= 0 and not self.gpu.num_free:
+                self._preempt(self._choose_victim(self.running), step)
+            if seq.order >= 0:
+                seq.table += self.gpu.take(1)
 
     def _preempt(self, job: Job, step: int) -> None:
         seq = job.live[0]
@@ -128,14 +122,16 @@ class PreemptionLab:
             self.context_tokens -= known
             job.computed = known - 1
         else:
-            del self.prefilling[job.request.id]
+            del self.prefilling[job.id]
             self.context_tokens -= job.computed
-        del self.running[job.request.id]
+        del self.running[job.id]
+        self.num_running -= 1
         job.preemptions += 1
         cpu_blocks = ceil_div(job.computed, self.block_size)
         swaps = self._is_swapped_out(cpu_blocks, self.cpu.num_free)
         outcome = "swap" if swaps else "recompute"
         self._decisions.preempted.append((job, outcome))
+        self._decisions.has_moves = True
         self._release(seq, step, outcome)
         if swaps:
             job.cpu_blocks = self.cpu.take(cpu_blocks)
@@ -143,6 +139,7 @@ class PreemptionLab:
             job.swap_outs += 1
             self._charge_copy(job)
             insort(self.swapped, job, key=_by_arrival)
+            self.num_swapped += 1
         else:
             job.recomputed_tokens += job.computed
             self._decisions.recomputed_tokens += job.computed
@@ -172,12 +169,14 @@ class PreemptionLab:
         self._admissions += 1
         seq.order = self._admissions
         job.start_step = step
-        self.running[job.request.id] = job
+        self.running[job.id] = job
+        self.num_running += 1
+        self._decisions.has_moves = True
 
     def _has_room(self, need: int) -> bool:
-        running = len(self.running)
-        return running < self.config.max_num_seqs and self._may_admit(
-            need, self.gpu.num_free, self.config.headroom_blocks, running == 0
+        running = self.num_running
+        return running < self._max_num_seqs and self._may_admit(
+            need, self.gpu.num_free, self._headroom_blocks, running == 0
         )
 
     def _swap_in(self, step: int) -> None:
@@ -188,6 +187,7 @@ class PreemptionLab:
             if not self._has_room(need):
                 return
             del self.swapped[0]
+            self.num_swapped -= 1
             self._log_cpu_stay(job, step, "resumed")
             self.cpu.give_back(job.cpu_blocks)
             self._charge_copy(job)
@@ -201,14 +201,14 @@ class PreemptionLab:
                 self._decisions.starting.append(job)
             else:
                 self.context_tokens += job.computed
-                self.prefilling[job.request.id] = job
+                self.prefilling[job.id] = job
 
     def _log_cpu_stay(self, job: Job, step: int, why: str) -> None:
         if self.stays is not None:
             blocks = tuple(job.cpu_blocks)
             self.stays.append(
                 Stay(
-                    request_id=job.request.id,
+                    request_id=job.id,
                     sample=0,
                     order=-1,
                     arrival_ns=job.request.arrival_ns,
@@ -226,18 +226,16 @@ class PreemptionLab:
                 )
             )
 
-    def _admit(self, step: int, now_ns: int) -> None:
+    def _admit(self, step: int) -> None:
         """3. The head of the queue comes in while it fits; all blocks of its known tokens at once."""
         while self.waiting:
             job = self.waiting.head()
             need = ceil_div(job.known, self.block_size)
             if not self._has_room(need):
                 return
-            self.waiting.pop()
-            if job.admitted_ns < 0:
-                job.admitted_ns = now_ns
+            self.waiting.take_head()
             self._enter(job, need, step)
-            self.prefilling[job.request.id] = job
+            self.prefilling[job.id] = job
             self._decisions.admitted.append(job)
 
     def _prefill(self, step: int) -> None:
@@ -256,13 +254,11 @@ class PreemptionLab:
         self._decisions.prefill_tokens = prefilled
         self.context_tokens += prefilled
         for job in completed:
-            del self.prefilling[job.request.id]
+            del self.prefilling[job.id]
             self.batch.join(job, step)
-        self._decisions.starting += completed
-
-    def is_settled(self) -> bool:
-        """Nobody prefills, and nobody was preempted: who waits or is swapped was asked, and did not fit."""
-        return not self.prefilling and not self._decisions.preempted
+        if completed:
+            self._decisions.starting += completed
+            self._decisions.has_moves = True
 
     def end(self, seq: Seq, step: int) -> None:
         """The sequence emitted its last token at the end of `step`: it leaves and frees its blocks."""
@@ -271,7 +267,8 @@ class PreemptionLab:
         self.batch.leave(seq)
         self._release(seq, step + 1, "finished")
         job.live.clear()
-        del self.running[job.request.id]
+        del self.running[job.id]
+        self.num_running -= 1
 
     def swapped_jobs(self) -> list[Job]:
         """Requests in the CPU swap space, in the order in which they would come back."""
@@ -292,12 +289,12 @@ class PreemptionLab:
         assert sorted(held + self.gpu.free_blocks()) == list(range(self.gpu.num_blocks)), "GPU blocks lost or doubled"
         copied = [block for job in self.swapped for block in job.cpu_blocks]
         assert sorted(copied + self.cpu.free_blocks()) == list(range(self.cpu.num_blocks)), "CPU blocks lost or doubled"
-        assert len(self.running) <= self.config.max_num_seqs, f"{len(self.running)} running"
+        assert len(self.running) == self.num_running <= self._max_num_seqs, f"{self.num_running} running"
         tokens = 0
         for job in self.running.values():
             computed = job.known_at(step) - 1 if job.is_decoding else job.computed
-            assert computed <= job.known_at(step), f"request {job.request.id}: {computed} computed"
-            assert len(job.live[0].table) * self.block_size >= computed, f"request {job.request.id}: table too short"
+            assert computed <= job.known_at(step), f"request {job.id}: {computed} computed"
+            assert len(job.live[0].table) * self.block_size >= computed, f"request {job.id}: table too short"
             tokens += computed
         assert tokens == self.context_tokens, f"{self.context_tokens} tokens on the books, {tokens} in tables"
         assert [*self.swapped] == sorted(self.swapped, key=_by_arrival), "swap order"
