@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
+from itertools import accumulate
 from typing import Any
 
 from hypothesis import strategies as st
@@ -32,7 +33,10 @@ class Case:
 
     def to_json(self) -> str:
         lab = "preemption" if isinstance(self.config, PreemptionLabConfig) else "block-tables"
-        document = asdict(self) | {"lab": lab, "requests": [[r.arrival_ns, r.prompt_tokens, *r.output_tokens] for r in self.requests]}
+        document = asdict(self) | {
+            "lab": lab,
+            "requests": [[r.arrival_ns, r.prompt_tokens, *r.output_tokens] for r in self.requests],
+        }
         return json.dumps(document)
 
     @classmethod
@@ -73,48 +77,70 @@ class ClosedLoop:
             self._arrivals.append(t_ns + self._think_ns)
 
 
-_TIGHT = st.sampled_from([1, 2, 2, 3, 4, 8, 50])
 _BLOCK_SIZES = st.sampled_from([1, 2, 3, 4, 4, 8, 16])
 
 
-def _times(draw: st.DrawFn, coarse: bool, most_ms: int) -> st.SearchStrategy[int]:
-    """Durations in ns. Coarse: few whole ms, so that many things happen at the same instant."""
-    if coarse:
-        return st.sampled_from([0, 0, 5, 5, 10]).map(lambda ms: ms * MS)
-    return st.integers(0, most_ms * MS)
+@dataclass(frozen=True)
+class _Crowd:
+    """How the requests of a case relate to its pool."""
+
+    count: int
+    pace: str
+    prompts: st.SearchStrategy[int]
+    outputs: st.SearchStrategy[int]
+    max_num_seqs: int
 
 
-def _base_ns(draw: st.DrawFn, coarse: bool) -> int:
-    if coarse:
-        return draw(st.sampled_from([5, 10, 500])) * MS
-    return draw(st.integers(1, 400 * MS))
-
-
-def _arrivals(draw: st.DrawFn, count: int, coarse: bool, base_ns: int) -> list[int]:
-    """In order, from all at once to far apart."""
+@st.composite
+def _crowds(draw: st.DrawFn, capacity: int, block_size: int, most_output: int) -> _Crowd:
+    """Most are cramped: the prompts of several fit, their answers don't; in lockstep, they lack blocks together."""
+    kind = draw(st.sampled_from(["cramped", "cramped", "lockstep", "any", "huge"]))
+    count = draw(st.sampled_from(range(1, 21)))
     pace = draw(st.sampled_from(["at once", "crowded", "crowded", "steady", "sparse"]))
-    if pace == "at once":
+    max_num_seqs = draw(st.sampled_from([1, 2, 3, 4, 8, 50]))
+    if kind in ("cramped", "lockstep"):
+        share = max(1, capacity // draw(st.sampled_from([4, 6, 10])))
+        most = max(1, min(most_output, 2 * share))
+        outputs = st.sampled_from(range(max(1, most // 2), most + 1))
+        prompts = st.just(block_size * max(1, share // block_size)) if kind == "lockstep" else st.integers(1, share)
+        pace = draw(st.sampled_from(["at once", "crowded"]))
+        return _Crowd(max(4, count), pace, prompts, outputs, max(4, max_num_seqs))
+    share = max(1, capacity // draw(st.sampled_from([2, 4, 12])))
+    prompts = st.integers(1, share)
+    outputs = st.integers(1, min(most_output, 2 * share))
+    if kind == "huge":  # needs barely the whole pool, or one token too many
+        prompts |= st.integers(max(1, capacity - 3), capacity + 2)
+        outputs |= st.just(1)
+    return _Crowd(count, pace, prompts, outputs, max_num_seqs)
+
+
+def _durations(coarse: bool, most_ms: int) -> st.SearchStrategy[int]:
+    """Costs in ns. Coarse: few whole ms, so that many things happen at the same instant."""
+    return st.sampled_from([0, 0, 5 * MS, 10 * MS]) if coarse else st.just(0) | st.integers(1, most_ms * MS)
+
+
+def _base_durations(coarse: bool) -> st.SearchStrategy[int]:
+    return st.sampled_from([5 * MS, 10 * MS, 500 * MS]) if coarse else st.integers(1, 400 * MS)
+
+
+def _arrivals(draw: st.DrawFn, crowd: _Crowd, coarse: bool, base_ns: int) -> list[int]:
+    """In order, from all at once to far apart."""
+    if crowd.pace == "at once":
         gaps = st.just(0)
     elif coarse:
-        most = {"crowded": 2, "steady": 8, "sparse": 60}[pace]
-        gaps = st.integers(0, most).map(lambda n: n * 5 * MS)
+        gaps = st.integers(0, {"crowded": 2, "steady": 8, "sparse": 60}[crowd.pace]).map(lambda n: n * 5 * MS)
     else:
-        most = {"crowded": 1, "steady": 6, "sparse": 60}[pace]
-        gaps = st.one_of(st.just(0), st.integers(0, most * base_ns), st.just(base_ns))
-    now_ns = 0
-    times = []
-    for gap_ns in draw(st.lists(gaps, min_size=count, max_size=count)):
-        now_ns += gap_ns
-        times.append(now_ns)
-    return times
+        most_ns = {"crowded": 1, "steady": 6, "sparse": 60}[crowd.pace] * base_ns
+        gaps = st.one_of(st.just(0), st.integers(0, most_ns), st.just(base_ns))
+    return list(accumulate(draw(st.lists(gaps, min_size=crowd.count, max_size=crowd.count))))
 
 
 def _extras(draw: st.DrawFn, count: int, base_ns: int) -> dict[str, Any]:
     """Closed loop, window and SLO of a case."""
     limits = st.none() | st.integers(1, 40 * base_ns)
-    is_closed = draw(st.integers(0, 3)) == 0
+    is_closed = draw(st.sampled_from([False, False, False, True]))
     return {
-        "users": draw(st.integers(1, count)) if is_closed else None,
+        "users": draw(st.sampled_from(range(1, count + 1))) if is_closed else None,
         "think_ns": draw(st.sampled_from([0, 0, base_ns, 7 * base_ns])) if is_closed else 0,
         "window_ns": draw(st.none() | st.integers(0, 60).map(lambda n: n * base_ns)),
         "slo": draw(st.none() | st.builds(Slo, ttft_ns=limits, tpot_ns=limits, gap_ns=limits, e2e_ns=limits)),
@@ -124,67 +150,51 @@ def _extras(draw: st.DrawFn, count: int, base_ns: int) -> dict[str, Any]:
 @st.composite
 def preemption_cases(draw: st.DrawFn, *, coarse: bool) -> Case:
     block_size = draw(_BLOCK_SIZES)
-    num_gpu_blocks = draw(st.integers(1, 12) | st.integers(8, 40))
-    base_ns = _base_ns(draw, coarse)
+    num_gpu_blocks = draw(st.sampled_from([*range(1, 12), *range(6, 40)]))
+    crowd = draw(_crowds(num_gpu_blocks * block_size, block_size, most_output=40))
+    base_ns = draw(_base_durations(coarse))
+    headrooms = [0, 0, 0, 0, 1, 2, num_gpu_blocks // 2, num_gpu_blocks, num_gpu_blocks + 3]
     config = PreemptionLabConfig(
         num_gpu_blocks=num_gpu_blocks,
-        num_cpu_blocks=draw(st.integers(0, 4) | st.integers(4, 40)),
+        num_cpu_blocks=draw(st.sampled_from([0, 1, 2, 3, 4, 6, 8, 40])),
         block_size=block_size,
-        max_num_seqs=draw(_TIGHT),
-        headroom_blocks=draw(st.sampled_from([0, 0, 0, 1, 2, num_gpu_blocks // 2, num_gpu_blocks, num_gpu_blocks + 3])),
+        max_num_seqs=crowd.max_num_seqs,
+        headroom_blocks=draw(st.sampled_from(headrooms)),
         preemption_mode=draw(st.sampled_from(["recompute", "swap", "swap"])),
-        prefill_budget_tokens=draw(st.sampled_from([1, 2, 3, 8, 16, 512])),
+        prefill_budget_tokens=draw(st.sampled_from([1, 3, 8, 16, 64, 512])),
         base_ns=base_ns,
-        per_seq_ns=draw(_times(draw, coarse, 5)),
-        per_prefill_token_ns=draw(_times(draw, coarse, 5)),
-        swap_per_token_ns=draw(_times(draw, coarse, 20)),
-        swap_per_block_ns=draw(_times(draw, coarse, 20)),
+        per_seq_ns=draw(_durations(coarse, 5)),
+        per_prefill_token_ns=draw(_durations(coarse, 5)),
+        swap_per_token_ns=draw(_durations(coarse, 20)),
+        swap_per_block_ns=draw(_durations(coarse, 20)),
     )
-    capacity = num_gpu_blocks * block_size
-    prompts, outputs = _lengths(draw, capacity)
-    lengths = draw(st.lists(st.tuples(prompts, outputs), min_size=1, max_size=20))
-    arrivals = _arrivals(draw, len(lengths), coarse, base_ns)
-    rows = zip(arrivals, lengths, strict=True)
-    requests = tuple(Request(i, t, prompt, (output,)) for i, (t, (prompt, output)) in enumerate(rows))
+    arrivals = _arrivals(draw, crowd, coarse, base_ns)
+    requests = tuple(Request(i, t, draw(crowd.prompts), (draw(crowd.outputs),)) for i, t in enumerate(arrivals))
     return Case(config, requests, **_extras(draw, len(requests), base_ns))
-
-
-def _lengths(draw: st.DrawFn, capacity: int) -> tuple[st.SearchStrategy[int], st.SearchStrategy[int]]:
-    """Prompts and outputs: a fraction of the pool that several share, or most of it and beyond."""
-    share = draw(st.sampled_from([2, 3, 4, 6, 12]))
-    prompts = st.integers(1, max(1, capacity // share))
-    outputs = st.integers(1, max(1, min(40, 2 * capacity // share)))
-    if draw(st.integers(0, 3)) == 0:
-        prompts |= st.integers(max(1, capacity - 3), capacity + 2)
-        outputs |= st.just(1)
-    return prompts, outputs
 
 
 @st.composite
 def block_table_cases(draw: st.DrawFn, *, coarse: bool) -> Case:
     block_size = draw(_BLOCK_SIZES)
-    allocator = draw(st.sampled_from(["contiguous", "paged", "paged"]))
-    capacity = draw(st.integers(1, 12) | st.integers(8, 120)) * block_size
-    max_tokens = draw(st.integers(1, 4) | st.integers(4, 40))
-    base_ns = _base_ns(draw, coarse)
+    capacity = draw(st.sampled_from([*range(1, 12), *range(6, 60), 200])) * block_size
+    most_samples = draw(st.sampled_from([1, 1, 2, 3, 5]))
+    max_tokens = draw(st.sampled_from([1, 2, 4, 8, 12, 20, 40]))
+    crowd = draw(_crowds(max(1, capacity // most_samples), block_size, max_tokens))
+    base_ns = draw(_base_durations(coarse))
     config = BlockTableLabConfig(
-        allocator=allocator,
-        kv_tokens=capacity + draw(st.integers(0, block_size - 1)),
+        allocator=draw(st.sampled_from(["contiguous", "paged", "paged"])),
+        kv_tokens=capacity + draw(st.sampled_from(range(block_size))),
         block_size=block_size,
         max_tokens=max_tokens,
-        max_num_seqs=draw(_TIGHT),
+        max_num_seqs=crowd.max_num_seqs * draw(st.sampled_from([1, most_samples])),
         base_ns=base_ns,
-        per_seq_ns=draw(_times(draw, coarse, 5)),
+        per_seq_ns=draw(_durations(coarse, 5)),
         per_context_token_ns=0 if coarse else draw(st.sampled_from([0, 7, 90, 12345])),
-        per_prefill_token_ns=draw(_times(draw, coarse, 5)),
+        per_prefill_token_ns=draw(_durations(coarse, 5)),
         paging_overhead_num=0 if coarse else draw(st.sampled_from([0, 6, 25])),
         paging_overhead_den=10,
     )
-    most_samples = draw(st.sampled_from([1, 1, 2, 4, 5]))
-    prompts, _ = _lengths(draw, capacity)
-    outputs = st.lists(st.integers(1, max_tokens), min_size=1, max_size=most_samples).map(tuple)
-    lengths = draw(st.lists(st.tuples(prompts, outputs), min_size=1, max_size=16))
-    arrivals = _arrivals(draw, len(lengths), coarse, base_ns)
-    rows = zip(arrivals, lengths, strict=True)
-    requests = tuple(Request(i, t, prompt, outputs) for i, (t, (prompt, outputs)) in enumerate(rows))
+    outputs = st.lists(crowd.outputs, min_size=1, max_size=most_samples).map(tuple)
+    arrivals = _arrivals(draw, crowd, coarse, base_ns)
+    requests = tuple(Request(i, t, draw(crowd.prompts), draw(outputs)) for i, t in enumerate(arrivals))
     return Case(config, requests, **_extras(draw, len(requests), base_ns))
