@@ -7,6 +7,7 @@ Engine names were checked against the engines' own documentation: vLLM 0.6 (the 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from decimal import Decimal
 from typing import Final
 
 from kvlab.errors import ConfigError, UnknownNameError
@@ -41,6 +42,8 @@ _OWN: Final = "kvlab (not part of the labs' rules)"
 _MOST_BYTES: Final = 2**50
 _MOST_TOKENS: Final = 10_000_000
 _MOST_SEQS: Final = 1_000_000
+_TEN_YEARS_NS: Final = 10 * 365 * 86_400 * NS_PER_S
+_MILLIONTH: Final = Decimal("0.000001")
 _MOST_STEP_NS: Final = 60 * NS_PER_S
 _MOST_PER_ITEM_NS: Final = NS_PER_S
 
@@ -187,7 +190,7 @@ _SERVER: Final = (
 _BENCH: Final = "of `vllm bench serve`"
 _TRAFFIC_SETTINGS: Final = (
     Setting(
-        name="seed", group="traffic", kind=COUNT, rules=RULES, source=_TRAFFIC, at_least=0, at_most=2**63 - 1,
+        name="seed", group="traffic", kind=COUNT, rules=RULES, source=_TRAFFIC, at_least=0, at_most=2**53 - 1,
         help="Start of all random streams: the same seed, the same requests.",
         engines={"vLLM": f"--seed {_BENCH}", "SGLang": "--seed of bench_serving"},
     ),
@@ -196,12 +199,14 @@ _TRAFFIC_SETTINGS: Final = (
         help="How requests come.",
     ),
     Setting(
-        name="request_rate", group="traffic", kind=RATE, rules=RULES, source=_TRAFFIC, above=0, at_most=1_000_000,
+        name="request_rate", group="traffic", kind=RATE, rules=RULES, source=_TRAFFIC,
+        at_least=_MILLIONTH, at_most=1_000_000,
         help="Requests per second on average, before bursts.",
         engines={"vLLM": f"--request-rate {_BENCH}", "SGLang": "--request-rate of bench_serving"},
     ),
     Setting(
-        name="burstiness", group="traffic", kind=FACTOR, rules=RULES, source=_OWN, above=0, at_most=1_000_000,
+        name="burstiness", group="traffic", kind=FACTOR, rules=RULES, source=_OWN,
+        at_least=Decimal("0.01"), at_most=10_000,
         help="Shape of gamma arrivals: 1 is Poisson, less is burstier; CV = 1 / sqrt(burstiness).",
         engines={"vLLM": f"--burstiness {_BENCH}"},
     ),
@@ -212,12 +217,12 @@ _TRAFFIC_SETTINGS: Final = (
     ),
     Setting(
         name="think_time_ns", group="traffic", kind=DURATION, rules=RULES, source=_OWN, at_least=0,
-        at_most=86_400 * NS_PER_S, aliases=("--think-time",),
+        at_most=_TEN_YEARS_NS, aliases=("--think-time",),
         help="Time between a user's answer and its next request (closed loop).",
     ),
     Setting(
         name="duration_ns", group="traffic", kind=DURATION, rules=RULES, source=_TRAFFIC, at_least=1,
-        at_most=366 * 86_400 * NS_PER_S, aliases=("--duration",),
+        at_most=_TEN_YEARS_NS, aliases=("--duration",),
         help="Time in which requests arrive; the run goes on until all have ended.",
     ),
     Setting(
@@ -226,7 +231,7 @@ _TRAFFIC_SETTINGS: Final = (
         engines={"vLLM": f"--num-prompts {_BENCH}", "SGLang": "--num-prompts of bench_serving"},
     ),
     Setting(
-        name="burst", group="traffic", kind=FACTOR, rules=RULES, source=_TRAFFIC, above=0, at_most=1_000, bare="2.5",
+        name="burst", group="traffic", kind=FACTOR, rules=RULES, source=_TRAFFIC, at_least=0, at_most=1_000, bare="2.5",
         help="The rate is this many times higher from 40 s to 70 s: an event, off at 1.",
     ),
     Setting(
@@ -242,7 +247,8 @@ _TRAFFIC_SETTINGS: Final = (
         help='Answer lengths: 128, "exponential(250, max=1500)".',
     ),
     Setting(
-        name="longer_answers", group="traffic", kind=FACTOR, rules=RULES, source=_TRAFFIC, above=0, at_most=1_000,
+        name="longer_answers", group="traffic", kind=FACTOR, rules=RULES, source=_TRAFFIC,
+        at_least=Decimal("0.001"), at_most=1_000,
         bare="2", help="Answers are this many times longer on average: an event, off at 1.",
     ),
     Setting(
@@ -269,14 +275,15 @@ _TRAFFIC_SETTINGS: Final = (
     ),
     Setting(
         name="trace_from_ns", group="traffic", kind=DURATION, rules=RULES, source=_OWN, at_least=0,
-        at_most=3_660 * 86_400 * NS_PER_S, aliases=("--from",), help="Start of the part of the trace that is used.",
+        at_most=_TEN_YEARS_NS, aliases=("--from",), help="Start of the part of the trace that is used.",
     ),
     Setting(
         name="trace_until_ns", group="traffic", kind=DURATION, rules=RULES, source=_OWN, optional=True, at_least=1,
-        at_most=3_660 * 86_400 * NS_PER_S, aliases=("--until",), help="End of that part.",
+        at_most=_TEN_YEARS_NS, aliases=("--until",), help="End of that part.",
     ),
     Setting(
-        name="trace_speed", group="traffic", kind=FACTOR, rules=RULES, source=_OWN, above=0, at_most=1_000_000,
+        name="trace_speed", group="traffic", kind=FACTOR, rules=RULES, source=_OWN,
+        at_least=_MILLIONTH, at_most=1_000_000,
         aliases=("--speed",), help="Play the trace this many times as fast.",
     ),
 )  # fmt: skip

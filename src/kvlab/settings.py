@@ -33,6 +33,8 @@ JsonValue = int | float | str | bool | None
 MAX_TEXT: Final = 4_096
 """Longest text that a setting accepts, in characters."""
 NOT_SET: Final = "none"
+_EXACT_DIGITS: Final = 15
+"""Decimals that `kvlab.units` reads have at most that many."""
 
 
 def _parse_switch(given: object, name: str) -> bool:
@@ -69,8 +71,9 @@ def exact_decimal(value: Decimal) -> str:
 def _in_units(value: int, units: Iterable[tuple[str, int]]) -> str:
     """The value in the largest unit that shows it exactly with at most three decimals."""
     for unit, size in units:
-        if abs(value) >= size and value * 1000 % size == 0:
-            return f"{exact_decimal(Decimal(value * 1000 // size) / 1000)} {unit}"
+        thousandths, rest = divmod(value * 1000, size)
+        if abs(value) >= size and rest == 0 and abs(thousandths) < 10**_EXACT_DIGITS:
+            return f"{exact_decimal(Decimal(thousandths) / 1000)} {unit}"
     return str(value)
 
 
@@ -150,7 +153,7 @@ class Setting:
     """Engine -> what it calls this."""
     unit: str = ""
     """Of counts: blocks, tokens, sequences."""
-    at_least: int | None = None
+    at_least: int | Decimal | None = None
     above: int | None = None
     at_most: int | None = None
     choices: Callable[[], Iterable[str]] | None = None

@@ -86,10 +86,10 @@ def kvlab() -> None:
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
     """Runs the command line and exits. Errors are one line on stderr, never a traceback."""
-    sys.exit(run(argv))
+    sys.exit(execute(argv))
 
 
-def run(argv: Sequence[str] | None = None) -> int:
+def execute(argv: Sequence[str] | None = None) -> int:
     """Runs the command line and returns its exit code."""
     if sys.stdout is None:
         return _fail("standard output is closed: there is nowhere to write results")

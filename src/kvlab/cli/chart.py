@@ -1,11 +1,11 @@
 """KV usage over time, preemptions and queue, drawn with characters.
 
-     100 % ┤        ⣀⣠⣴⣶⣿⣿⣿⣿⣿⣿⣿⣿⣷⣤⣀       one braille cell: 2 instants x 4 levels
-      50 % ┤   ⣀⣤⣶⣿⣿⣿⣿⣿⣿⣿⣿⣿⣿⣿⣿⣿⣿⣿⣦
-       0 % ┼───────┬───────┬───────┬───
-            0 s     40 s    80 s    120 s
- recomputed           2 1 4  5 1            how many in this column; bars once there are ten
-    waiting     ▁▁▃▄▅▆▇▇██▇▅▃▁      peak 91
+    100 % ┤        ⣀⣠⣴⣶⣿⣿⣿⣿⣿⣿⣿⣿⣷⣤⣀       one braille cell: 2 instants x 4 levels
+     50 % ┤   ⣀⣤⣶⣿⣿⣿⣿⣿⣿⣿⣿⣿⣿⣿⣿⣿⣿⣿⣦
+      0 % ┼───────┬───────┬───────┬───
+           0 s     40 s    80 s    120 s
+recomputed           2 1 4  5 1            how many in this column; bars once there are ten
+   waiting     ▁▁▃▄▅▆▇▇██▇▅▃▁      peak 91
 """
 
 from __future__ import annotations
@@ -94,14 +94,18 @@ def _area(usage: Floats, terminal: Terminal) -> list[str]:
 def _axis(end_ns: int, width: int, terminal: Terminal) -> list[str]:
     tick_ns = next((int(tick) for tick in _TICKS if end_ns / tick * 9 <= width), end_ns)
     rule = ["─"] * width
-    labels = [" "] * (width + _TAIL + 1)
+    labels = [" "] * (width + _TAIL)
     for i in range(int(end_ns // tick_ns) + 1):
         column = min(i * tick_ns * width // end_ns, width - 1)
         rule[column] = "┬"
         text = _time_label(i * tick_ns, tick_ns)
-        labels[column : column + len(text)] = text
+        if column + len(text) <= len(labels):
+            labels[column : column + len(text)] = text
     left = terminal.style(pad("0 % ┼", _GUTTER, ">"), "dim")
-    return [left + terminal.style("".join(rule), "dim"), " " * _GUTTER + terminal.style("".join(labels), "dim")]
+    return [
+        left + terminal.style("".join(rule), "dim"),
+        " " * _GUTTER + terminal.style("".join(labels).rstrip(), "dim"),
+    ]
 
 
 def _time_label(t_ns: int, tick_ns: int) -> str:

@@ -12,7 +12,7 @@ import click
 
 from kvlab.cli.options import parse_assignments, set_option
 from kvlab.cli.report import accounts, changes_in_words
-from kvlab.cli.run import simulate
+from kvlab.cli.run import say_timing, simulate
 from kvlab.cli.terminal import Terminal, columns, flow, stdout_terminal
 from kvlab.comparison import Change, Comparison, Result, Row, is_result
 from kvlab.comparison import compare as compare_results
@@ -89,7 +89,9 @@ def _split(changes: str) -> list[str]:
 
 
 def _result(scenario: Scenario, quiet: bool) -> Result:
-    run = simulate(scenario, METRICS_ONLY, quiet=quiet)
+    run, took_ns = simulate(scenario, METRICS_ONLY, quiet=quiet)
+    if not quiet:
+        say_timing(run, took_ns)
     if run.interrupted:
         raise click.Abort
     return Result.of(run)

@@ -14,6 +14,21 @@ from kvlab.settings import SWITCH, Setting
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _EVENTS: Final = {flag: s for s in SETTINGS.values() if s.bare is not None for flag in (s.flag, *s.aliases)}
+_SECTIONS: Final = (
+    "Options",
+    "Server",
+    *(f"Server, {rules} only" for rules in RULES),
+    "Traffic",
+    "Traffic from a trace",
+    "Service level",
+)
+_VALUES: Final = {
+    "SIZE": "4GiB, 512MiB, 16GB; a bare number is bytes",
+    "TIME": "1.5s, 25ms, 300us, 2min; a bare number is nanoseconds",
+    "RATIO": '0.92 or "92 %"',
+    "LENGTHS": '512, "uniform(200, 1500)", "exponential(250, max=1500)", "lognormal(p50=600, p95=3000)", '
+    '"histogram(100:5, 200:3)", "empirical(FILE, COLUMN)"',
+}
 
 
 class SettingOption(click.Option):
@@ -33,15 +48,20 @@ class ScenarioCommand(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The command's own options first, then settings by group."""
-        sections: dict[str, list[tuple[str, str]]] = {"Options": []}
+        sections: dict[str, list[tuple[str, str]]] = {title: [] for title in _SECTIONS}
         for param in self.get_params(ctx):
             record = param.get_help_record(ctx)
-            if record is not None:
-                title = _section(param.setting) if isinstance(param, SettingOption) else "Options"
-                sections.setdefault(title, []).append(record)
+            if record is not None and isinstance(param, click.Option):
+                title = _section(param.setting) if isinstance(param, SettingOption) else _SECTIONS[0]
+                sections[title].append(record)
         for title, records in sections.items():
             with formatter.section(title):
                 formatter.write_dl(records)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """How values are written."""
+        with formatter.section("Values"):
+            formatter.write_dl(list(_VALUES.items()))
 
 
 def _with_value(arg: str, following: Sequence[str]) -> str:
@@ -53,10 +73,10 @@ def _with_value(arg: str, following: Sequence[str]) -> str:
 
 def _section(setting: Setting) -> str:
     if setting.group == "server":
-        return "Server" if setting.rules == RULES else f"Server of the {setting.rules}"
+        return _SECTIONS[1] if setting.rules == RULES else f"Server, {setting.rules[0]} only"
     if setting.name.startswith("trace"):
-        return "Traffic from a trace"
-    return "Traffic" if setting.group == "traffic" else "Service level"
+        return _SECTIONS[5]
+    return _SECTIONS[4] if setting.group == "traffic" else _SECTIONS[6]
 
 
 def setting_options(function: _F) -> _F:
@@ -86,8 +106,7 @@ def _flags(setting: Setting) -> list[str]:
 
 
 def _help(setting: Setting) -> str:
-    unit = setting.unit or setting.kind.unit
-    text = setting.help + (f" [{unit}]" if unit else "")
+    text = setting.help + (f" [{setting.unit}]" if setting.unit else "")
     return text if setting.bare is None else f"{text} Without a value: {setting.bare}."
 
 

@@ -57,31 +57,35 @@ def run(
     with_chart = not (as_json or no_chart) and _expected_requests(chosen) <= _CHART_REQUESTS
     tables = out is not None
     recording = Recording(requests=tables, steps=tables or with_chart or plot is not None)
-    result = simulate(chosen, recording, quiet=quiet)
+    result, timing = simulate(chosen, recording, quiet=quiet)
     if not result.record.totals.finished and result.record.totals.rejected and not result.interrupted:
         raise _nothing_fits(result, chosen)
     _write_files(result, out, table_format, plot)
     click.echo(_as_json(result) if as_json else _as_text(result, chosen, with_chart=with_chart), nl=False)
+    if not quiet:
+        say_timing(result, timing)
     if result.interrupted:
         click.echo("kvlab: interrupted: these are partial results", err=True)
         return INTERRUPTED
     return 0
 
 
-def simulate(scenario: Scenario, recording: Recording, *, quiet: bool) -> Run:
-    """Runs with a progress bar and a timing on stderr; Ctrl-C ends it early, with the results so far."""
+def simulate(scenario: Scenario, recording: Recording, *, quiet: bool) -> tuple[Run, int]:
+    """The run and the ns it took. A progress bar on stderr; Ctrl-C ends it early, with the results so far."""
     from kvlab import api
     from kvlab.cli.progress import watched
 
-    begun_s = time.perf_counter()
+    begun_ns = time.perf_counter_ns()
     with watched(scenario, quiet=quiet) as progress:
         result = api.simulate(scenario, record=recording, monitor=progress.monitor)
-    took_ns = int((time.perf_counter() - begun_s) * 1e9)
-    if not quiet:
-        totals = result.record.totals
-        work = f"{totals.arrived:,} requests, {totals.steps:,} steps, {format_duration(totals.end_ns)}"
-        click.echo(f"simulated {work} in {format_duration(took_ns)}", err=True)
-    return result
+    return result, time.perf_counter_ns() - begun_ns
+
+
+def say_timing(result: Run, took_ns: int) -> None:
+    """How long the run took, on stderr, because it is not the same twice."""
+    totals = result.record.totals
+    work = f"{totals.arrived:,} requests, {totals.steps:,} steps, {format_duration(totals.end_ns)}"
+    click.echo(f"simulated {work} in {format_duration(took_ns)}", err=True)
 
 
 def _as_json(result: Run) -> str:

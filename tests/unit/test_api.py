@@ -1,0 +1,63 @@
+"""The three calls of the Python API."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import kvlab
+from kvlab.errors import UnknownNameError
+
+
+def short(**changes: object) -> kvlab.Scenario:
+    return kvlab.scenario("preemption-lab", duration_ns="10 s", **changes)
+
+
+def test_a_run_has_metrics_columns_timeline_and_memory() -> None:
+    run = kvlab.simulate(short(max_num_seqs=8))
+    assert run.metrics.arrived == run.metrics.finished == len(run.requests["id"]) == 30
+    assert run.metrics.peak_running == 8
+    assert len(run.timeline["t_ns"]) == run.metrics.steps
+    assert run.memory_at(t_ns=5_000_000_000).num_free < run.memory_at(t_ns=0).num_free
+    assert run.window_ns == 10_000_000_000
+    assert run.metrics.kv_capacity_bytes == run.metrics.kv_capacity_tokens * 2**19
+
+
+def test_metrics_alone_are_the_same_metrics() -> None:
+    assert kvlab.simulate(short(), record=kvlab.METRICS).metrics == kvlab.simulate(short()).metrics
+
+
+def test_a_monitor_sees_the_run_and_can_stop_it() -> None:
+    seen: list[tuple[int, int]] = []
+
+    def monitor(t_ns: int, ended: int) -> bool:
+        seen.append((t_ns, ended))
+        return len(seen) == 2
+
+    run = kvlab.simulate(kvlab.scenario(duration_ns="10 min"), record=kvlab.METRICS, monitor=monitor)
+    assert run.interrupted
+    assert len(seen) == 2
+    assert run.metrics.arrived == run.metrics.finished + run.metrics.rejected + run.metrics.unfinished
+
+
+def test_runs_are_compared() -> None:
+    comparison = kvlab.compare(kvlab.simulate(short()), kvlab.simulate(short(max_num_seqs=4)))
+    assert comparison.same_traffic
+    assert comparison.row("p95_ttft_ns").changes[0].verdict == "worse"
+
+
+def test_a_scenario_file_is_a_scenario(tmp_path: Path) -> None:
+    path = tmp_path / "mine.json"
+    path.write_text(short(seed=3).to_json(), encoding="utf-8")
+    assert kvlab.scenario(str(path), seed=1) == short()
+
+
+def test_the_public_names_are_there_and_others_are_not() -> None:
+    assert set(kvlab.__all__) <= set(dir(kvlab))
+    for name in kvlab.__all__:
+        assert getattr(kvlab, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'simulatte'"):
+        kvlab.simulatte  # noqa: B018
+    with pytest.raises(UnknownNameError, match="did you mean"):
+        kvlab.scenario("preemtion-lab")
