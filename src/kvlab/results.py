@@ -15,6 +15,7 @@ from kvlab.core.records import RunRecord
 from kvlab.errors import ConfigError
 from kvlab.memory_map import MemoryMap, memory_map
 from kvlab.metrics import Metrics, summarize
+from kvlab.units import format_duration
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -34,7 +35,7 @@ class ScenarioLike(Protocol):
         """Ready for JSON."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Run:
     """The frozen results of one run. Everything but `record` is computed when it is first asked for, then kept."""
 
@@ -45,6 +46,14 @@ class Run:
     window_ns: int | None = None
     """End of the arrival window; None without one."""
     kv_bytes_per_token: int | None = None
+
+    def __repr__(self) -> str:
+        totals = self.record.totals
+        kept = [what for what in ("requests", "steps", "stays") if getattr(self.record, what)]
+        return (
+            f"<Run {self.scenario.name}: {totals.finished:,} of {totals.arrived:,} requests finished in "
+            f"{totals.steps:,} steps, {format_duration(totals.end_ns)}; kept: {', '.join(kept) or 'metrics only'}>"
+        )
 
     @cached_property
     def metrics(self) -> Metrics:
