@@ -66,6 +66,8 @@ class Engine:
         self.now_ns = 0
         self._source = source
         self._idle_ns = 0
+        self._steps_at_jump = -1
+        self._last_end_ns = 0  # when the clock last began to jump
         self._next_arrival_ns = _or_never(source.next_arrival_ns())
         self._window_ns = NEVER if window_ns is None else window_ns
         self._recent_ns = RecentMax()  # step durations, for the longest gap of each request
@@ -99,6 +101,9 @@ class Engine:
                 return True
             if self._next_arrival_ns == NEVER:
                 return False
+            if self.ledger.steps != self._steps_at_jump:
+                self._steps_at_jump = self.ledger.steps
+                self._last_end_ns = self.now_ns
             self._idle_ns += self._next_arrival_ns - self.now_ns
             self.now_ns = self._next_arrival_ns
 
@@ -250,6 +255,9 @@ class Engine:
         ledger.waiting_ns += sum(self.now_ns - job.since_ns for job in waiting)
         ledger.running_ns += sum((self.now_ns - job.since_ns) * len(job.live) for job in running)
         scheduler.close(self.step)
+        if ledger.steps == self._steps_at_jump:  # nothing ran after the last jump
+            self._idle_ns -= self.now_ns - self._last_end_ns
+            self.now_ns = self._last_end_ns
         unfinished = running + scheduler.swapped_jobs() + waiting
         return ledger.close(scheduler, unfinished, self.now_ns, self._idle_ns, interrupted=stopped)
 
