@@ -22,21 +22,33 @@ EMPTY = Totals(
     reserved_token_ns=0, used_token_ns=0, largest_hole_token_ns=0, saved_block_ns=0, running_ns=0, waiting_ns=0,
     peak_running=0, peak_waiting=0, peak_reserved_tokens=0,
 )  # fmt: skip
-ADDITIVE = {"arrived", "finished", "rejected", "steps", "output_tokens"}
 
 
 def record_of(totals: Totals, *, interrupted: bool = False, **tallies: Tally) -> RunRecord:
     spread = {name: tallies.get(name, Tally()) for name in ("ttft", "gap", "tpot", "e2e", "queue_time")}
     return RunRecord(
-        totals=totals, capacity_tokens=1000, rejected=(), requests=(), steps=(), stays=(), interrupted=interrupted, **spread
-    )  # fmt: skip
+        totals=totals,
+        capacity_tokens=1000,
+        rejected=(),
+        requests=(),
+        steps=(),
+        stays=(),
+        interrupted=interrupted,
+        **spread,
+    )
 
 
 def test_nothing_ran_so_there_is_nothing_to_measure() -> None:
     metrics = summarize(record_of(EMPTY), window_ns=None, kv_bytes_per_token=None)
     missing = {name for name, value in metrics.values().items() if value is None}
     counts = {name for name, value in metrics.values().items() if value == 0}
-    assert {"p50_ttft_ns", "max_gap_ns", "throughput_tokens_per_s", "mean_kv_usage_ratio", "kv_capacity_bytes"} <= missing
+    assert {
+        "p50_ttft_ns",
+        "max_gap_ns",
+        "throughput_tokens_per_s",
+        "mean_kv_usage_ratio",
+        "kv_capacity_bytes",
+    } <= missing
     assert counts | missing == set(METRICS) - {"kv_capacity_tokens"}
     assert "rejected" in counts
     assert metrics.kv_capacity_tokens == 1000
@@ -66,7 +78,9 @@ def test_every_figure_from_known_totals() -> None:
     assert metrics.mean_waste_tokens == 100
     assert metrics.waste_ratio == Fraction(1, 4)
     assert metrics.mean_largest_hole_tokens == 300, "all 1,000 tokens are one hole in the two idle seconds"
-    assert metrics.external_fragmentation_ratio == Fraction(3, 4), "4,000 free token-seconds in steps, 1,000 in the hole"
+    assert metrics.external_fragmentation_ratio == Fraction(3, 4), (
+        "4,000 free token-seconds in steps, 1,000 in the hole"
+    )
     assert metrics.mean_saved_blocks == Fraction(5, 2)
     assert (metrics.mean_running, metrics.mean_waiting) == (3, Fraction(1, 2))
     assert metrics.mean_step_ns == NS_PER_S // 5
@@ -74,7 +88,9 @@ def test_every_figure_from_known_totals() -> None:
 
 
 def test_a_stopped_run_saw_only_part_of_its_window() -> None:
-    totals = replace(EMPTY, end_ns=2 * NS_PER_S, output_tokens=100, output_tokens_in_window=100, arrived=1, unfinished=1)
+    totals = replace(
+        EMPTY, end_ns=2 * NS_PER_S, output_tokens=100, output_tokens_in_window=100, arrived=1, unfinished=1
+    )
     stopped = summarize(record_of(totals, interrupted=True), window_ns=10 * NS_PER_S, kv_bytes_per_token=None)
     complete = summarize(record_of(totals), window_ns=10 * NS_PER_S, kv_bytes_per_token=None)
     assert stopped.throughput_in_window_tokens_per_s == 50
