@@ -130,7 +130,7 @@ def _draw_load(figure: go.Figure, shown: Picture, theme: Theme) -> None:
             hovertemplate=f"%{{y:.3~g}} {name}<extra></extra>",
         )
         figure.add_traces([*_faint(series, colour), line], rows=3, cols=1)
-    figure.update_yaxes(title_text="count", rangemode="tozero", row=3, col=1)
+    figure.update_yaxes(title_text="count", rangemode="tozero", tickformat=",", row=3, col=1)
     figure.update_xaxes(title_text=shown.time_title, row=3, col=1)
 
 

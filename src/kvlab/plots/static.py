@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import matplotlib as mpl
@@ -9,7 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullFormatter, StrMethodFormatter
 
 from kvlab.plots.picture import Latencies, Picture, Series, picture
 from kvlab.plots.series import SHOWN_SHARES, Floats, nines
@@ -41,8 +42,8 @@ def draw(run: Run, theme: Theme) -> Figure:
     with mpl.rc_context(_STYLE):
         figure = Figure(figsize=(_WIDTH_INCHES, 7.8), dpi=_DPI, facecolor=theme.paper)
         FigureCanvasAgg(figure)
-        figure.text(_LEFT, 0.977, shown.title, fontsize=14, fontweight="bold", color=theme.ink, va="top")
-        figure.text(_LEFT, 0.941, shown.subtitle, fontsize=9, color=theme.muted, va="top")
+        _head(figure, 0.977, shown.title, theme.ink, size=14, room=60, fontweight="bold")
+        _head(figure, 0.941, shown.subtitle, theme.muted, size=9, room=120)
         lanes = _lanes(shown, theme)
         # inches from the top: over time, then (further down, for the time axis) the latencies
         strip_ratio = 0.16 * len(lanes) or 0.001
@@ -63,15 +64,24 @@ def draw(run: Run, theme: Theme) -> Figure:
                 axes.axvline(shown.arrivals_end, color=theme.ink, linewidth=1, linestyle=_DASHED, zorder=1.5)
         for place, latencies in enumerate(shown.latencies):
             _draw_latencies(figure.add_subplot(spreads[place]), latencies, theme, first=place == 0)
+        figure.align_ylabels([axes for axes in figure.axes if axes not in strips][:3])
     return figure
 
 
 def write(figure: Figure, stream: BinaryIO, kind: str) -> None:
     """The bytes of a PNG or SVG; the same for the same run."""
-    with mpl.rc_context(_STYLE):
+    with mpl.rc_context(_STYLE), warnings.catch_warnings():
+        # a name may use letters that the font lacks: they show as boxes, which needs no message
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         figure.savefig(
             stream, format=kind, facecolor=figure.get_facecolor(), metadata={"Date": None} if kind == "svg" else None
         )
+
+
+def _head(figure: Figure, y: float, text: str, colour: str, *, size: float, room: int, **style: Any) -> None:
+    """A line above the panels, in smaller type if it has more than `room` characters; names are not formulas."""
+    fitting = size * min(1.0, room / max(len(text), 1))
+    figure.text(_LEFT, y, text, fontsize=fitting, color=colour, va="top", parse_math=False, **style)
 
 
 Lane = tuple[str, Floats, str, str]
@@ -127,6 +137,7 @@ def _draw_load(axes: Axes, shown: Picture, theme: Theme) -> None:
     axes.set_ylim(bottom=0)
     axes.set_xlim(0, shown.end or 1.0)
     axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
+    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
     axes.set_ylabel("count")
     axes.set_xlabel(shown.time_title, labelpad=2)
     _legend(axes, theme)
@@ -156,7 +167,7 @@ def _draw_latencies(axes: Axes, latencies: Latencies, theme: Theme, *, first: bo
         )  # fmt: skip
     top = latencies.top
     axes.set_ylim(0, top)
-    ticks = [share for share in SHOWN_SHARES if _height(share) <= top]
+    ticks = [share for share in SHOWN_SHARES if _height(share) < top + 0.01]
     axes.yaxis.set_major_locator(FixedLocator([_height(share) for share in ticks]))
     axes.set_yticklabels([f"{100 * share:g}" for share in ticks])
     short = axes.get_xlim()[1] < 30 * axes.get_xlim()[0]

@@ -67,6 +67,12 @@ def test_a_name_cannot_smuggle_markup_into_the_page(tmp_path: Path) -> None:
     assert "<script>alert(1)" not in page
 
 
+def test_a_name_is_text_whatever_it_holds(tmp_path: Path) -> None:
+    for name in (r"$\frac$ a_b ^ 100 %", "価格 😀", "n" * 80):
+        run = run_of(PREEMPTION, ONE_SAMPLE[:1], name=name)
+        assert run.plot(tmp_path / "run.svg").stat().st_size > 0
+
+
 def test_the_figure_names_every_quantity_and_unit() -> None:
     figure = preemption_run().plot()
     assert {trace.name for trace in figure.data if trace.showlegend is not False} == {
