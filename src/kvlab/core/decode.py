@@ -15,20 +15,17 @@ from kvlab.core.sequence import NEVER, Job, Seq
 class DecodeBatch:
     """Decoding sequences. `block_size` None: their memory never grows."""
 
-    __slots__ = ("_block_size", "ends", "num_seqs", "phases")
+    __slots__ = ("_block_size", "ends", "grows", "num_seqs", "phases")
 
     def __init__(self, block_size: int | None) -> None:
         self._block_size = block_size
+        self.grows = block_size is not None
+        """Whether tables grow as tokens are decoded."""
         self.num_seqs = 0
         self.phases: list[dict[int, Seq]] = [{} for _ in range(block_size or 1)]
         """Members of each phase by admission order, in that order."""
         self.ends: list[tuple[int, int, Seq]] = []
         """A heap of (step of the last token, order, seq). Entries of those that left stay until they come up."""
-
-    @property
-    def grows(self) -> bool:
-        """Whether tables grow as tokens are decoded (paged memory)."""
-        return self._block_size is not None
 
     def join(self, job: Job, step: int) -> None:
         """The job's live samples emit a token at the end of `step`, and one at each later step."""

@@ -7,7 +7,7 @@ moves the decode clock, so `_quiet_steps` runs many of them in a loop of a few o
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from kvlab.core.config import METRICS, LabConfig, Recording, Slo
 from kvlab.core.ledger import Ledger
@@ -15,7 +15,7 @@ from kvlab.core.recent_max import RecentMax
 from kvlab.core.records import RunRecord
 from kvlab.core.request import Request, RequestSource
 from kvlab.core.schedulers import scheduler_for
-from kvlab.core.schedulers.base import Scheduler
+from kvlab.core.schedulers.base import Decisions, Scheduler
 from kvlab.core.sequence import NEVER, Job
 
 Monitor = Callable[[int, int], bool]
@@ -71,7 +71,6 @@ class Engine:
         self._next_arrival_ns = _or_never(source.next_arrival_ns())
         self._window_ns = NEVER if window_ns is None else window_ns
         self._recent_ns = RecentMax()  # step durations, for the longest gap of each request
-        self._gap_counts = self.ledger.gap.counts
         self._duration_ns = self.scheduler.cost.duration_ns
 
     def run(self, monitor: Monitor | None, *, check: bool) -> RunRecord:
@@ -86,7 +85,7 @@ class Engine:
             countdown -= 1
             if countdown == 0:
                 countdown = MONITOR_STEPS
-                self.ledger.gap.trim()
+                self.ledger.digest()
                 if monitor is not None and monitor(self.now_ns, self.ledger.finished + self.ledger.rejected):
                     return self._close(stopped=True)
         return self._close(stopped=False)
@@ -110,9 +109,7 @@ class Engine:
     def _receive(self, request: Request) -> None:
         self.ledger.arrived += 1
         if self.scheduler.can_ever_run(request):
-            job = Job(request)
-            job.since_ns = self.now_ns
-            self.scheduler.waiting.add(job)
+            self.scheduler.waiting.add(Job(request))
         else:
             self.ledger.book_rejected(request)
             self._source.ended(request, request.arrival_ns)
@@ -123,31 +120,31 @@ class Engine:
         step, start_ns = self.step, self.now_ns
         decisions = scheduler.schedule(step)
         batch = scheduler.batch
-        num_seqs = batch.num_seqs
-        dur_ns = self._duration_ns(
-            scheduler.num_running, scheduler.context_tokens, decisions.prefill_tokens, decisions.swap_ns
-        )
+        emitting = gaps = batch.num_seqs
+        running, context_tokens, prefill_tokens = (
+            scheduler.num_running, scheduler.context_tokens, decisions.prefill_tokens
+        )  # fmt: skip
+        dur_ns = self._duration_ns(running, context_tokens, prefill_tokens, decisions.swap_ns)
         assert dur_ns > 0, f"step {step} takes {dur_ns} ns"
         self.now_ns = now_ns = start_ns + dur_ns
         if now_ns > self._window_ns:
-            self._close_window()
-        ledger.output_tokens += num_seqs
-        ledger.prefill_tokens += decisions.prefill_tokens
+            self._close_window(0)
         if decisions.has_moves:
             for job, _ in decisions.preempted:
                 self._pause(job, start_ns)
-            ledger.book_moves(scheduler, decisions, start_ns)
-            num_seqs -= self._start(decisions.starting)
-        if num_seqs:
-            self._gap_counts[dur_ns] += num_seqs
+            ledger.book_moves(decisions, start_ns)
+            gaps -= self._start(decisions.starting)
         self._recent_ns.push(step, dur_ns)
-        ledger.book_step(scheduler, dur_ns)
-        if ledger.step_rows is not None:
-            ledger.open_step(scheduler, decisions, now_ns, dur_ns)
+        row: tuple[Any, ...] = (
+            now_ns, dur_ns, running, len(scheduler.waiting), scheduler.num_swapped, scheduler.space.num_free,
+            context_tokens - scheduler.shared_tokens, scheduler.saved_blocks,
+            0 if batch.grows else scheduler.largest_hole, prefill_tokens, emitting, gaps,
+        )  # fmt: skip
         has_ends = bool(batch.ends) and batch.ends[0][0] == step
         finished = self._end_sequences() if has_ends else []
-        if ledger.step_rows is not None:
-            ledger.close_step(finished)
+        if ledger.keeps_steps:
+            row += _ids(decisions, finished)
+        ledger.rows.append(row)
         self.step = step + 1
         return has_ends or not scheduler.is_settled
 
@@ -160,14 +157,15 @@ class Engine:
                 job.first_token_ns = self.now_ns
             else:
                 gap_ns = self.now_ns - job.last_token_ns
-                self._gap_counts[gap_ns] += len(job.live)
+                self.ledger.gap.add(gap_ns, len(job.live))
                 job.max_gap_ns = max(job.max_gap_ns, gap_ns)
         return num_seqs
 
-    def _close_window(self) -> None:
-        """The first step that ends after the window: what was emitted before it is in."""
+    def _close_window(self, late: int) -> None:
+        """A step ends after the window for the first time; `late` of the tokens on the books are its tokens."""
         self._window_ns = NEVER
-        self.ledger.output_tokens_in_window = self.ledger.output_tokens
+        self.ledger.digest()
+        self.ledger.output_tokens_in_window = self.ledger.output_tokens - late
 
     def _pause(self, job: Job, start_ns: int) -> None:
         """A preempted job emits no more for a while; its gaps were the steps after the first of its stay."""
@@ -187,7 +185,6 @@ class Engine:
             gap_ns = self._recent_ns.since(job.decode_step + 1)
             if gap_ns > job.max_gap_ns:
                 job.max_gap_ns = gap_ns
-            ledger.running_ns += now_ns - job.since_ns
             scheduler.end(seq, step)
             if not job.live:
                 finished.append(job)
@@ -203,14 +200,19 @@ class Engine:
         batch, space = scheduler.batch, scheduler.space
         phases, num_phases = batch.phases, len(batch.phases)
         num_seqs, context_tokens = batch.num_seqs, scheduler.context_tokens
-        varies = scheduler.cost.grows_with_context
-        row_of = ledger.quiet_row_of(scheduler) if ledger.step_rows is not None else None
-        first = step = self.step
+        varies, keeps_steps = scheduler.cost.grows_with_context, ledger.keeps_steps
+        step = self.step
         last = min(batch.next_end(), step + QUIET_STEPS)
-        start_ns = now_ns = self.now_ns
+        now_ns = self.now_ns
         until_ns = min(self._next_arrival_ns, self._window_ns)
         dur_ns = self._duration_ns(num_seqs, context_tokens, 0, 0)
         free = space.num_free
+        counts = (num_seqs, len(scheduler.waiting), scheduler.num_swapped)
+        shared, saved, hole = (
+            scheduler.shared_tokens,
+            scheduler.saved_blocks,
+            0 if batch.grows else scheduler.largest_hole,
+        )
         run_start, run_free, run_context = step, 0, 0  # the present run of steps of one duration, and sums over it
         while step < last and now_ns < until_ns:
             if phases[step % num_phases]:
@@ -227,40 +229,44 @@ class Engine:
             run_free += free
             run_context += context_tokens
             step += 1
-            if row_of is not None:
-                row_of(now_ns, dur_ns, free, context_tokens)
-        if step == first:
-            return
+            if keeps_steps:
+                row = (now_ns, dur_ns, *counts, free, context_tokens - shared, saved, hole, 0, num_seqs, num_seqs)
+                ledger.rows.append((*row, (), (), (), ()))
         self._book_run(step, step - run_start, dur_ns, run_free, run_context)
-        ledger.book_layout(scheduler, now_ns - start_ns)
         scheduler.context_tokens = context_tokens
         self.step, self.now_ns = step, now_ns
-        ledger.output_tokens += num_seqs * (step - first - 1)
         if now_ns > self._window_ns:
-            self._close_window()
-        ledger.output_tokens += num_seqs  # of the last step, the only one that may end after the window
+            self._close_window(num_seqs)
 
     def _book_run(self, end_step: int, steps: int, dur_ns: int, free: int, context_tokens: int) -> None:
         """`steps` quiet steps of `dur_ns` each, up to before `end_step`; `free` and `context_tokens` are sums."""
         if steps:
-            scheduler = self.scheduler
-            used = context_tokens - scheduler.shared_tokens * steps
-            self.ledger.book_run(steps, dur_ns, free, used, scheduler.space.num_free)
-            self._gap_counts[dur_ns] += scheduler.batch.num_seqs * steps
+            if not self.ledger.keeps_steps:  # then they have rows
+                used = context_tokens - self.scheduler.shared_tokens * steps
+                self.ledger.book_run(self.scheduler, steps, dur_ns, free, used)
             self._recent_ns.push(end_step - 1, dur_ns)
 
     def _close(self, *, stopped: bool) -> RunRecord:
         scheduler, ledger = self.scheduler, self.ledger
-        waiting, running = [*scheduler.waiting], [*scheduler.running.values()]
-        ledger.waiting_ns += sum(self.now_ns - job.since_ns for job in waiting)
-        ledger.running_ns += sum((self.now_ns - job.since_ns) * len(job.live) for job in running)
+        ledger.digest()
         scheduler.close(self.step)
         if ledger.steps == self._steps_at_jump:  # nothing ran after the last jump
             self._idle_ns -= self.now_ns - self._last_end_ns
             self.now_ns = self._last_end_ns
-        unfinished = running + scheduler.swapped_jobs() + waiting
+        unfinished = [*scheduler.running.values(), *scheduler.swapped_jobs(), *scheduler.waiting]
         return ledger.close(scheduler, unfinished, self.now_ns, self._idle_ns, interrupted=stopped)
 
 
 def _or_never(t_ns: int | None) -> int:
     return NEVER if t_ns is None else t_ns
+
+
+def _ids(decisions: Decisions, finished: list[Job]) -> tuple[tuple[Any, ...], ...]:
+    """The last columns of a row: who was admitted, resumed, preempted and finished."""
+    ended = tuple([job.id for job in finished]) if finished else ()
+    if not decisions.has_moves:
+        return ((), (), (), ended)
+    admitted = tuple([job.id for job in decisions.admitted])
+    resumed = tuple([job.id for job in decisions.resumed])
+    preempted = tuple([(job.id, outcome) for job, outcome in decisions.preempted])
+    return (admitted, resumed, preempted, ended)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Final
+from operator import mul
+from typing import Any, Final
 
 from kvlab.core.config import Recording, Slo
 from kvlab.core.records import PAUSE_NS, RequestRecord, RunRecord, StepRecord, Totals
@@ -12,6 +13,15 @@ from kvlab.core.request import Request
 from kvlab.core.schedulers.base import Decisions, Scheduler
 from kvlab.core.sequence import NEVER, Job
 from kvlab.core.tally import EXACT_VALUES, Tally
+
+
+ROW: Final = (
+    "t_ns", "dur_ns", "running", "waiting", "swapped", "free", "used", "saved_blocks", "hole", "prefill_tokens",
+    "emitting", "gaps", "admitted", "resumed", "preempted", "finished",
+)  # fmt: skip
+"""A step as the engine writes it, after admission and before its tokens. `free` is in units of the space; `hole` 0
+where memory is paged, as all that is free is in reach; `emitting` counts sequences that emit a token, `gaps` those of
+them that emitted one in the step before. The last four only if steps are kept."""
 
 
 class Ledger:
@@ -22,8 +32,10 @@ class Ledger:
         limit = None if recording.requests else EXACT_VALUES
         self.ttft, self.gap, self.tpot = Tally(limit), Tally(limit), Tally(limit)
         self.e2e, self.queue_time = Tally(limit), Tally(limit)
-        self.step_rows: list[tuple[object, ...]] | None = [] if recording.steps else None
-        self._open_row: tuple[object, ...] = ()
+        self.keeps_steps = recording.steps
+        self.rows: list[tuple[Any, ...]] = []
+        """Steps that are not booked yet, see `ROW`; `digest` books them in one go, which is much cheaper."""
+        self._kept_rows: list[tuple[Any, ...]] = []
         self._request_rows: list[RequestRecord] | None = [] if recording.requests else None
         self._rejected_ids: list[int] = []
         self._done: list[tuple[Job, int]] = []  # finished, to be booked in one go
@@ -42,90 +54,64 @@ class Ledger:
         self.running_ns = self.waiting_ns = 0
         self.peak_running = self.peak_waiting = 0
 
-    def book_step(self, scheduler: Scheduler, dur_ns: int) -> None:
-        """Books one step of `dur_ns`, as memory and queue are after admission."""
-        free = scheduler.space.num_free
-        used = scheduler.context_tokens - scheduler.shared_tokens
-        self.steps += 1
-        self.free_steps += free
-        self.free_ns += free * dur_ns
-        self.used_token_steps += used
-        self.used_token_ns += used * dur_ns
-        if free < self.least_free:
-            self.least_free = free
-        num_waiting = len(scheduler.waiting)
-        if num_waiting > self.peak_waiting:
-            self.peak_waiting = num_waiting
-        if scheduler.saved_blocks or not scheduler.batch.grows:
-            self.book_layout(scheduler, dur_ns)
+    def digest(self) -> None:
+        """Books the rows written since the last call."""
+        rows, self.rows = self.rows, []
+        if self.keeps_steps:
+            self._kept_rows += rows
+        if not rows:
+            return
+        _, dur, running, waiting, _, free, used, saved, hole, prefill, emitting, gaps = (*zip(*rows, strict=False),)[
+            :12
+        ]
+        self.steps += len(rows)
+        self.free_steps += sum(free)
+        self.free_ns += sumprod(free, dur)
+        self.used_token_steps += sum(used)
+        self.used_token_ns += sumprod(used, dur)
+        self.running_ns += sumprod(running, dur)
+        self.waiting_ns += sumprod(waiting, dur)
+        self.saved_block_ns += sumprod(saved, dur)
+        self.largest_hole_token_ns += sumprod(hole, dur)
+        self.prefill_tokens += sum(prefill)
+        self.output_tokens += sum(emitting)
+        self.least_free = min(self.least_free, *free)
+        self.peak_running = max(self.peak_running, *running)
+        self.peak_waiting = max(self.peak_waiting, *waiting)
+        counts = self.gap.counts
+        for dur_ns, count in zip(dur, gaps, strict=True):
+            if count:
+                counts[dur_ns] += count
+        self.gap.trim()
 
-    def book_run(self, steps: int, dur_ns: int, free: int, used: int, least_free: int) -> None:
-        """Books `steps` steps of `dur_ns` each, in which free memory only fell; `free` and `used` are sums over them."""
+    def book_run(self, scheduler: Scheduler, steps: int, dur_ns: int, free: int, used: int) -> None:
+        """Books `steps` steps of `dur_ns` each, in which only tables grew; `free` and `used` are sums over them."""
+        all_ns = steps * dur_ns
         self.steps += steps
         self.free_steps += free
         self.free_ns += free * dur_ns
         self.used_token_steps += used
         self.used_token_ns += used * dur_ns
-        self.least_free = min(self.least_free, least_free)
-
-    def book_layout(self, scheduler: Scheduler, dur_ns: int) -> None:
-        """Books what only changes as requests come and go: sharing, and the holes of a contiguous space."""
-        self.saved_block_ns += scheduler.saved_blocks * dur_ns
+        self.running_ns += scheduler.num_running * all_ns
+        self.waiting_ns += len(scheduler.waiting) * all_ns
+        self.saved_block_ns += scheduler.saved_blocks * all_ns
+        self.least_free = min(self.least_free, scheduler.space.num_free)
+        self.output_tokens += scheduler.batch.num_seqs * steps
+        self.gap.counts[dur_ns] += scheduler.batch.num_seqs * steps
         if not scheduler.batch.grows:
-            self.largest_hole_token_ns += scheduler.largest_hole * dur_ns
+            self.largest_hole_token_ns += scheduler.largest_hole * all_ns
 
-    def book_moves(self, scheduler: Scheduler, decisions: Decisions, start_ns: int) -> None:
+    def book_moves(self, decisions: Decisions, start_ns: int) -> None:
         """Books who entered and left the running set in the step that starts at `start_ns`."""
         for job in decisions.admitted:
-            self.waiting_ns += start_ns - job.since_ns
-            job.since_ns = start_ns
             if job.admitted_ns < 0:
                 job.admitted_ns = start_ns
-        for job in decisions.resumed:
-            job.since_ns = start_ns
-        for job, outcome in decisions.preempted:
-            self.running_ns += (start_ns - job.since_ns) * len(job.live)
-            job.since_ns = start_ns
-            self.preemptions += 1
-            self.swap_outs += outcome == "swap"
-        self.recomputed_tokens += decisions.recomputed_tokens
+        if decisions.preempted:
+            self.preemptions += len(decisions.preempted)
+            self.swap_outs += sum(outcome == "swap" for _, outcome in decisions.preempted)
+            self.recomputed_tokens += decisions.recomputed_tokens
         self.swap_ns += decisions.swap_ns
         self.swapped_tokens += decisions.swapped_tokens
-        if scheduler.num_running > self.peak_running:
-            self.peak_running = scheduler.num_running
-
-    def open_step(self, scheduler: Scheduler, decisions: Decisions, t_ns: int, dur_ns: int) -> None:
-        """Notes the row of a step that ends at `t_ns`, as it is after admission."""
-        self._open_row = (
-            t_ns, dur_ns, scheduler.num_running, len(scheduler.waiting), scheduler.num_swapped,
-            scheduler.capacity_tokens - scheduler.space.num_free * scheduler.tokens_per_unit,
-            scheduler.context_tokens - scheduler.shared_tokens, scheduler.largest_hole, scheduler.saved_blocks,
-            decisions.prefill_tokens,
-            tuple([job.id for job in decisions.admitted]) if decisions.admitted else (),
-            tuple([job.id for job in decisions.resumed]) if decisions.resumed else (),
-            tuple([(job.id, outcome) for job, outcome in decisions.preempted]) if decisions.preempted else (),
-        )  # fmt: skip
-
-    def close_step(self, finished: list[Job]) -> None:
-        """Writes the noted row, with the requests that the step finished."""
-        assert self.step_rows is not None
-        self.step_rows.append((*self._open_row, tuple([job.id for job in finished])))
-
-    def quiet_row_of(self, scheduler: Scheduler) -> Callable[[int, int, int, int], None]:
-        """A function that writes the row of a quiet step from (end, duration, free units, context tokens)."""
-        assert self.step_rows is not None
-        append = self.step_rows.append
-        capacity, unit, shared = scheduler.capacity_tokens, scheduler.tokens_per_unit, scheduler.shared_tokens
-        counts = (scheduler.num_running, len(scheduler.waiting), scheduler.num_swapped)
-        saved, grows, hole = scheduler.saved_blocks, scheduler.batch.grows, scheduler.largest_hole
-
-        def write(t_ns: int, dur_ns: int, free: int, context_tokens: int) -> None:
-            free_tokens = free * unit
-            now_hole = free_tokens if grows else hole
-            row = (t_ns, dur_ns, *counts, capacity - free_tokens, context_tokens - shared, now_hole, saved)
-            append((*row, 0, (), (), (), ()))
-
-        return write
 
     def book_rejected(self, request: Request) -> None:
         """A request that can never run."""
@@ -168,7 +154,7 @@ class Ledger:
     ) -> RunRecord:
         """The finished record. `unfinished` are the requests that a stopped run still had inside."""
         self._book_done()
-        self.gap.trim()
+        self.digest()
         if self._request_rows is not None:
             self._request_rows += [_record(job, None) for job in unfinished]
             self._request_rows.sort()
@@ -187,7 +173,7 @@ class Ledger:
             reserved_token_steps=capacity * self.steps - self.free_steps * unit,
             reserved_token_ns=capacity * busy_ns - free_token_ns,
             peak_reserved_tokens=capacity - self.least_free * unit if self.steps else 0,
-            largest_hole_token_ns=free_token_ns if scheduler.batch.grows else self.largest_hole_token_ns,
+            largest_hole_token_ns=self.largest_hole_token_ns + (free_token_ns if scheduler.batch.grows else 0),
             **{name: getattr(self, name) for name in _COPIED},
         )
         return RunRecord(
@@ -200,7 +186,7 @@ class Ledger:
             e2e=self.e2e,
             queue_time=self.queue_time,
             requests=tuple(self._request_rows or ()),
-            steps=tuple(map(_as_step_record, self.step_rows or ())),
+            steps=_step_records(self._kept_rows, capacity, unit, scheduler.batch.grows),
             stays=tuple(scheduler.stays or ()),
             interrupted=interrupted,
         )
@@ -214,7 +200,23 @@ _COPIED: Final = (
     "saved_block_ns", "running_ns", "waiting_ns", "peak_running", "peak_waiting",
 )  # fmt: skip
 
-_as_step_record = partial(tuple.__new__, StepRecord)
+_as_step_record: Callable[[tuple[Any, ...]], StepRecord] = partial(tuple.__new__, StepRecord)
+
+
+def sumprod(one: Iterable[int], other: Iterable[int]) -> int:
+    """Sum of products, in whole numbers."""
+    return sum(map(mul, one, other))
+
+
+def _step_records(rows: list[tuple[Any, ...]], capacity_tokens: int, unit: int, grows: bool) -> tuple[StepRecord, ...]:
+    if not rows:
+        return ()
+    t, dur, running, waiting, swapped, free, used, saved, hole, prefill, _, _, *ids = zip(*rows, strict=True)
+    free_tokens = [count * unit for count in free]
+    reserved = [capacity_tokens - count for count in free_tokens]
+    reach = free_tokens if grows else hole
+    columns = (t, dur, running, waiting, swapped, reserved, used, reach, saved, prefill, *ids)
+    return tuple(map(_as_step_record, zip(*columns, strict=True)))
 
 
 def _tpot_ns(job: Job) -> int | None:

@@ -1,7 +1,4 @@
-"""The changing state of a request and of its sequences while a run goes on.
-
-Class attributes are the initial values: an instance is made per request, and most of its state is never touched.
-"""
+"""The changing state of a request and of its sequences while a run goes on."""
 
 from __future__ import annotations
 
@@ -18,21 +15,22 @@ NEVER: Final = 1 << 62
 class Seq:
     """One sample of a request."""
 
-    table: list[int]
-    """Block table while it runs; contiguous: [start, length]."""
-    order = -1
-    """Admission order; -1 while not running."""
-    phase = -1
-    """Needs a block in the steps with `step % block_size == phase`; -1 while its memory does not grow."""
-    growth_step = NEVER
-    """The first step of this stay that adds a block."""
-    initial_blocks = 0
-    copied: Copied | None = None
+    __slots__ = ("copied", "growth_step", "initial_blocks", "job", "order", "output", "phase", "sample", "table")
 
     def __init__(self, job: Job, sample: int, output: int) -> None:
         self.job = job
         self.sample = sample
         self.output = output
+        self.table: list[int] = []
+        """Block table while it runs; contiguous: [start, length]."""
+        self.order = -1
+        """Admission order; -1 while not running."""
+        self.phase = -1
+        """Needs a block in the steps with `step % block_size == phase`; -1 while its memory does not grow."""
+        self.growth_step = NEVER
+        """The first step of this stay that adds a block."""
+        self.initial_blocks = 0
+        self.copied: Copied | None = None
 
 
 class Job:
@@ -42,38 +40,41 @@ class Job:
     and `known_at(step)` is `base + step`.
     """
 
-    computed = 0
-    """Tokens whose KV is present, while prefilling or swapped."""
-    base = 0
-    start_step = -1
-    since_ns = 0
-    """When the present stay, or the present wait, began."""
-    decode_step = NEVER
-    """The step whose end brought the first token of this stay."""
-    paused_decode_step = NEVER
-    """`decode_step` of the stay that the last preemption ended."""
-    shared_blocks = 0
-    """Blocks that all live samples share."""
-    shared_tokens = 0
-    """Tokens in them."""
-    cpu_blocks: list[int]
-    swap_step = -1
-    admitted_ns = -1
-    first_token_ns = -1
-    last_token_ns = -1
-    """When it last emitted before a preemption."""
-    span_ns = 0
-    """Sum over ended samples of last token - first token."""
-    max_gap_ns = 0
-    preemptions = 0
-    recomputed_tokens = 0
-    swap_outs = 0
+    __slots__ = (
+        "admitted_ns", "base", "computed", "cpu_blocks", "decode_step", "first_token_ns", "id", "known",
+        "last_token_ns", "live", "max_gap_ns", "paused_decode_step", "preemptions", "recomputed_tokens", "request",
+        "shared_blocks", "shared_tokens", "span_ns", "start_step", "swap_outs", "swap_step",
+    )  # fmt: skip
 
     def __init__(self, request: Request) -> None:
         self.request = request
         self.id = request.id
-        self.known = request.prompt_tokens
         self.live = [Seq(self, sample, output) for sample, output in enumerate(request.output_tokens)]
+        self.known = request.prompt_tokens
+        self.computed = 0
+        """Tokens whose KV is present, while prefilling or swapped."""
+        self.base = 0
+        self.start_step = -1
+        self.decode_step = NEVER
+        """The step whose end brought the first token of this stay."""
+        self.paused_decode_step = NEVER
+        """`decode_step` of the stay that the last preemption ended."""
+        self.shared_blocks = 0
+        """Blocks that all live samples share."""
+        self.shared_tokens = 0
+        """Tokens in them."""
+        self.cpu_blocks: list[int] = []
+        self.swap_step = -1
+        self.admitted_ns = -1
+        self.first_token_ns = -1
+        self.last_token_ns = -1
+        """When it last emitted before a preemption."""
+        self.span_ns = 0
+        """Sum over ended samples of last token - first token."""
+        self.max_gap_ns = 0
+        self.preemptions = 0
+        self.recomputed_tokens = 0
+        self.swap_outs = 0
 
     @property
     def is_decoding(self) -> bool:

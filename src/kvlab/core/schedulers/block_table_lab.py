@@ -21,9 +21,6 @@ from kvlab.core.victims import VICTIM_POLICIES
 class BlockTableLab:
     """See `kvlab.core.schedulers.base.Scheduler`. Admission, preemption and limits are by whole requests."""
 
-    num_swapped = 0
-    swap_ins = 0
-
     def __init__(self, config: BlockTableLabConfig, *, log_memory: bool) -> None:
         self.config = config
         self.cost = context_cost(config)
@@ -35,6 +32,7 @@ class BlockTableLab:
         self.waiting = WAITING_ORDERS["fcfs"]()
         self.running: dict[int, Job] = {}
         self.num_running = 0
+        self.num_swapped = self.swap_ins = 0  # there is no swap space
         self.context_tokens = 0
         self.shared_tokens = 0
         self.saved_blocks = 0

@@ -29,10 +29,6 @@ _by_arrival = attrgetter("request.arrival_ns", "id")
 class PreemptionLab:
     """See `kvlab.core.schedulers.base.Scheduler`. Requests have one sample each."""
 
-    shared_tokens = 0
-    saved_blocks = 0
-    cow_copies = 0
-
     def __init__(self, config: PreemptionLabConfig, *, log_memory: bool) -> None:
         self.config = config
         self._max_num_seqs = config.max_num_seqs
@@ -51,6 +47,7 @@ class PreemptionLab:
         self.num_running = 0
         self.num_swapped = 0
         self.context_tokens = 0
+        self.shared_tokens = self.saved_blocks = self.cow_copies = 0  # one sample shares nothing
         self.swap_ins = 0
         self.is_settled = False
         self.stays: list[Stay] | None = [] if log_memory else None
@@ -173,18 +170,12 @@ class PreemptionLab:
         self.num_running += 1
         self._decisions.has_moves = True
 
-    def _has_room(self, need: int) -> bool:
-        running = self.num_running
-        return running < self._max_num_seqs and self._may_admit(
-            need, self.gpu.num_free, self._headroom_blocks, running == 0
-        )
-
     def _swap_in(self, step: int) -> None:
         """2. Swapped sequences come back, earliest arrival first, up to the first that does not fit."""
-        while self.swapped:
+        while self.swapped and self.num_running < self._max_num_seqs:
             job = self.swapped[0]
             need = ceil_div(job.known, self.block_size)
-            if not self._has_room(need):
+            if not self._may_admit(need, self.gpu.num_free, self._headroom_blocks, not self.running):
                 return
             del self.swapped[0]
             self.num_swapped -= 1
@@ -228,10 +219,10 @@ class PreemptionLab:
 
     def _admit(self, step: int) -> None:
         """3. The head of the queue comes in while it fits; all blocks of its known tokens at once."""
-        while self.waiting:
+        while self.waiting and self.num_running < self._max_num_seqs:
             job = self.waiting.head()
             need = ceil_div(job.known, self.block_size)
-            if not self._has_room(need):
+            if not self._may_admit(need, self.gpu.num_free, self._headroom_blocks, not self.running):
                 return
             self.waiting.take_head()
             self._enter(job, need, step)
