@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import asdict
 from itertools import zip_longest
 
 from tests.strategies import Case
@@ -11,7 +12,8 @@ from kvlab import reference
 from kvlab.core import engine as core
 from kvlab.core.config import EVERYTHING, METRICS, Recording
 from kvlab.core.memory import cpu_stays_at, gpu_stays_at
-from kvlab.core.records import RunRecord
+from kvlab.core.records import RunRecord, Totals
+from kvlab.core.tally import Tally
 from kvlab.goldens import tables_of
 from kvlab.reference import ReferenceRun
 
@@ -67,15 +69,23 @@ def _assert_same_tables(expected: ReferenceRun, got: RunRecord) -> None:
             assert list(one.items()) == other, f"step {step}: {place} tables\nreference: {one}\ncore:      {other}"
 
 
-def _assert_same_field(expected: object, got: object, name: str) -> None:
+def _assert_same_field(expected: RunRecord, got: RunRecord, name: str) -> None:
     one, other = getattr(expected, name), getattr(got, name)
     if one == other:
         return
-    if hasattr(one, "items"):
+    if isinstance(one, Totals):
+        one, other = _fields_that_differ(one, other)
+    elif isinstance(one, Tally):
         one, other = one.items(), other.items()
     if isinstance(one, (tuple, list)):
         one, other = next((a, b) for a, b in zip_longest(one, other) if a != b)
     raise AssertionError(f"{name}\nreference: {one}\ncore:      {other}")
+
+
+def _fields_that_differ(one: Totals, other: Totals) -> tuple[dict[str, int], dict[str, int]]:
+    before, after = asdict(one), asdict(other)
+    names = [name for name in before if before[name] != after[name]]
+    return {name: before[name] for name in names}, {name: after[name] for name in names}
 
 
 def token_times(record: RunRecord) -> TokenTimes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from tests.differential.compare import assert_engines_agree
 from tests.differential.situations import situations
 from tests.strategies import Case, block_table_cases, preemption_cases
@@ -27,6 +27,7 @@ def test_both_engines_agree(lab: str, coarse: bool, request: pytest.FixtureReque
         derandomize=runs is None,
         database=None,
         deadline=None,
+        phases=[Phase.generate, Phase.shrink],
         suppress_health_check=list(HealthCheck),
     )
     @given(LABS[lab](coarse=coarse))
