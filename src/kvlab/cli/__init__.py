@@ -93,6 +93,7 @@ def execute(argv: Sequence[str] | None = None) -> int:
     """Runs the command line and returns its exit code."""
     if sys.stdout is None:
         return _fail("standard output is closed: there is nowhere to write results")
+    stdout = sys.stdout
     args = list(sys.argv[1:] if argv is None else argv)
     try:
         code = kvlab.main(args=args or ["--help"], prog_name="kvlab", standalone_mode=False)
@@ -113,6 +114,10 @@ def execute(argv: Sequence[str] | None = None) -> int:
         place = error.filename or "standard output"
         return _fail(f"can't write to {place}: {error.strerror or errno.errorcode.get(error.errno or 0, error)}")
     except SystemExit as exit_:
+        if sys.stdout is not stdout:  # click puts another in its place when the reader has gone
+            sys.stdout = stdout
+            _silence_stdout()
+            return PIPE_CLOSED
         return exit_.code if isinstance(exit_.code, int) else ERROR if exit_.code else 0
     except Exception as error:
         if os.environ.get("KVLAB_TRACEBACK"):

@@ -25,7 +25,6 @@ Floats = npt.NDArray[np.float64]
 _HEIGHT: Final = 8
 _LEVELS: Final = 4 * _HEIGHT
 _GUTTER: Final = 12
-_TAIL: Final = 10  # for "peak 91" behind the queue
 _LEFT: Final = (0x00, 0x40, 0x44, 0x46, 0x47)  # dots of a cell's left half, filled from below
 _RIGHT: Final = (0x00, 0x80, 0xA0, 0xB0, 0xB8)
 _BARS: Final = " ▁▂▃▄▅▆▇█"
@@ -46,16 +45,18 @@ def chart(run: Run, terminal: Terminal) -> list[str]:
     """
     if not run.record.steps:
         return []
-    width = terminal.width - _GUTTER - _TAIL
+    totals = run.record.totals
+    peak = f"peak {totals.peak_waiting:,}"
+    tail = 1 + max(len(peak), len(_in_all(totals.preemptions)))  # behind the rows
+    width = terminal.width - _GUTTER - tail
     usage = _peaks(run, run.timeline["reserved_tokens"], 2 * width) / run.record.capacity_tokens
     lines = _area(usage, terminal)
-    lines += _axis(run.record.totals.end_ns, width, terminal)
+    lines += _axis(totals.end_ns, width, tail, terminal)
     lines += _preemptions(run, width, terminal)
     waiting = _peaks(run, run.timeline["waiting"], width)
     if waiting.max() > 0:
         bars = "".join(_BARS[int(level)] for level in np.ceil(waiting / waiting.max() * 8))
-        label = f"peak {run.record.totals.peak_waiting:,}"
-        lines.append(_row("waiting", terminal.style(bars, "yellow") + " " + terminal.style(label, "dim"), terminal))
+        lines.append(_row("waiting", terminal.style(bars, "yellow") + " " + terminal.style(peak, "dim"), terminal))
     return lines
 
 
@@ -91,10 +92,10 @@ def _area(usage: Floats, terminal: Terminal) -> list[str]:
     return lines
 
 
-def _axis(end_ns: int, width: int, terminal: Terminal) -> list[str]:
+def _axis(end_ns: int, width: int, tail: int, terminal: Terminal) -> list[str]:
     tick_ns = next((int(tick) for tick in _TICKS if end_ns / tick * 9 <= width), end_ns)
     rule = ["─"] * width
-    labels = [" "] * (width + _TAIL)
+    labels = [" "] * (width + tail)
     for i in range(int(end_ns // tick_ns) + 1):
         column = min(i * tick_ns * width // end_ns, width - 1)
         rule[column] = "┬"
@@ -124,7 +125,7 @@ def _preemptions(run: Run, width: int, terminal: Terminal) -> list[str]:
             edges = np.array([run.record.totals.end_ns * i // width for i in range(1, width)], dtype=np.int64)
             counts = np.bincount(np.searchsorted(edges, chosen, side="right"), minlength=width)
             marks = _count_marks(counts)
-            total = terminal.style(f"{len(chosen):,} in all", "dim")
+            total = terminal.style(_in_all(len(chosen)), "dim")
             lines.append(_row(label, terminal.style(marks, colour) + " " + total, terminal))
     return lines
 
@@ -134,3 +135,7 @@ def _count_marks(counts: Ints) -> str:
     if counts.max() < 10:
         return "".join(str(n) if n else " " for n in counts.tolist())
     return "".join(_BARS[int(level)] for level in np.ceil(counts / counts.max() * 8))
+
+
+def _in_all(count: int) -> str:
+    return f"{count:,} in all"

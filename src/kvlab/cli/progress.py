@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 from typing import Final
 
@@ -17,6 +18,7 @@ from kvlab.units import format_duration
 _FIRST_AFTER_S: Final = 0.4
 _EVERY_S: Final = 0.1
 _BAR: Final = 24
+_LINE_FORMATS: Final = (".csv", ".jsonl")
 
 
 class Progress:
@@ -27,6 +29,8 @@ class Progress:
         self._visible = visible
         self._window_ns = scenario.window_ns
         self._num_requests = scenario.traffic.num_requests
+        if visible and self._window_ns is None and scenario.traffic.trace is not None:
+            self._num_requests = _num_lines(Path(scenario.traffic.trace))
         self._next_s = time.monotonic() + _FIRST_AFTER_S
         self._drawn = False
 
@@ -55,9 +59,20 @@ class Progress:
         self._drawn = True
 
     def _done_ratio(self, t_ns: int, ended: int) -> float | None:
-        if self._num_requests is not None:
+        if self._num_requests:
             return min(ended / self._num_requests, 0.99)
         return None if not self._window_ns else min(t_ns / self._window_ns, 0.99)
+
+
+def _num_lines(path: Path) -> int | None:
+    """Lines of a text file: about as many requests. None where lines say nothing, or the file can't be read."""
+    if path.suffix not in _LINE_FORMATS:
+        return None
+    try:
+        with path.open("rb") as file:
+            return sum(chunk.count(b"\n") for chunk in iter(lambda: file.read(2**20), b""))
+    except OSError:
+        return None  # the run itself will say why
 
 
 @contextmanager

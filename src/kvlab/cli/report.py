@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Final
 
 from kvlab.cli.chart import chart
-from kvlab.cli.terminal import Terminal, columns, flow
+from kvlab.cli.terminal import Terminal, columns, flow, visible_length
 from kvlab.metrics import METRICS, Metrics
 from kvlab.results import Run
 from kvlab.scenarios import Scenario, preset
@@ -23,7 +23,7 @@ _LATENCIES: Final = (
     ("e2e", "Whole answer (E2E)"),
     ("queue_time", "In the queue"),
 )
-_SPREAD: Final = ("mean", "p50", "p90", "p95", "p99", "max")
+_SPREADS: Final = ("mean", "p50", "p90", "p95", "p99", "max")
 _LABEL_WIDTH: Final = 14
 
 
@@ -87,12 +87,17 @@ def _story(run: Run, terminal: Terminal) -> list[str]:
 
 
 def _latencies(metrics: Metrics, terminal: Terminal) -> list[str]:
+    """The table; a narrow terminal gets fewer columns."""
     values = metrics.values()
-    rows = [["", *(terminal.style(word, "dim") for word in _SPREAD)]]
-    for key, label in _LATENCIES:
-        names = [f"{spread}_{key}_ns" for spread in _SPREAD]
-        rows.append([label, *(METRICS[name].format(values[name]) for name in names)])
-    return columns(rows, "<>>>>>>", gap=2)
+    for spreads in (_SPREADS, [s for s in _SPREADS if s != "p90"], ["p50", "p95", "p99", "max"]):
+        rows = [["", *(terminal.style(word, "dim") for word in spreads)]]
+        for key, label in _LATENCIES:
+            names = [f"{spread}_{key}_ns" for spread in spreads]
+            rows.append([label, *(METRICS[name].format(values[name]) for name in names)])
+        lines = columns(rows, "<" + ">" * len(spreads))
+        if visible_length(lines[0]) <= terminal.width:
+            break
+    return lines
 
 
 def _facts(run: Run, scenario: Scenario, terminal: Terminal) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from pathlib import Path
 from typing import Any, Final
@@ -14,11 +15,14 @@ from kvlab.core.config import Recording
 from kvlab.errors import ConfigError, UnknownNameError
 from kvlab.results import Run
 from kvlab.scenarios import Scenario
+from kvlab.setting_table import BLOCK_TABLE_LAB, PREEMPTION_LAB
 from kvlab.units import format_duration
 
 INTERRUPTED: Final = 130
 _CHART_REQUESTS: Final = 100_000
 """Traffic that is expected to bring more is simulated without keeping its steps, unless a file needs them."""
+
+_LEVERS: Final = {PREEMPTION_LAB: "max_num_seqs=48", BLOCK_TABLE_LAB: "kv_memory_bytes=5GiB"}
 
 
 @click.command(cls=ScenarioCommand)
@@ -64,6 +68,7 @@ def run(
     click.echo(_as_json(result) if as_json else _as_text(result, chosen, with_chart=with_chart), nl=False)
     if not quiet:
         say_timing(result, timing)
+        _say_next(chosen)
     if result.interrupted:
         click.echo("kvlab: interrupted: these are partial results", err=True)
         return INTERRUPTED
@@ -86,6 +91,13 @@ def say_timing(result: Run, took_ns: int) -> None:
     totals = result.record.totals
     work = f"{totals.arrived:,} requests, {totals.steps:,} steps, {format_duration(totals.end_ns)}"
     click.echo(f"simulated {work} in {format_duration(took_ns)}", err=True)
+
+
+def _say_next(scenario: Scenario) -> None:
+    """To somebody who looks at a preset for the first time: the lever that mends it."""
+    lever = _LEVERS.get(scenario.rules)
+    if lever is not None and not scenario.changes() and sys.stderr is not None and sys.stderr.isatty():
+        click.echo(f"next: kvlab compare {scenario.rules} {scenario.rules}:{lever}", err=True)
 
 
 def _as_json(result: Run) -> str:
