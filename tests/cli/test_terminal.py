@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from tests.cli.terminals import Cli
 
 import kvlab
 from kvlab.cli import COMMANDS
-from kvlab.cli.chart import chart
+from kvlab.cli.chart import chart, time_axis
 from kvlab.cli.progress import Progress, watched
 from kvlab.cli.report import report
 from kvlab.cli.terminal import MAX_WIDTH, MIN_WIDTH, Terminal, columns, flow, terminal_for, to_ascii, visible_length
@@ -120,14 +121,21 @@ def test_a_run_without_steps_has_no_chart() -> None:
 
 
 @pytest.mark.parametrize(
-    ("duration", "label"), [("2 ms", "ms"), ("2 min", "30 s"), ("2 h", "20 min"), ("40 h", "10 h")]
+    ("end_ns", "labels"),
+    [
+        (1, ["0 ns", "1 ns"]),
+        (2_000_000, ["0 µs", "500 µs", "1000 µs", "1500 µs", "2000 µs"]),
+        (165_000_000_000, ["0 s", "30 s", "60 s", "90 s", "120 s", "150 s"]),
+        (7_200_000_000_000, ["0 min", "20 min", "40 min", "60 min", "80 min", "100 min", "120 min"]),
+        (40 * 3_600_000_000_000, ["0 h", "12 h", "24 h", "36 h"]),
+        (9 * 10**18, ["0 h", "876000 h", "1752000 h"]),
+    ],
 )
-def test_the_axis_has_round_times(duration: str, label: str) -> None:
-    run = run_of(arrivals="constant", num_requests=2, request_rate="0.0001", base_ns="60 s", prompt_tokens="512",
-                 output_tokens={"2 ms": "1", "2 min": "2", "2 h": "70", "40 h": "1400"}[duration])  # fmt: skip
-    assert run.record.steps
-    axis = [line for line in chart(run, Terminal()) if " min" in line or " s" in line or " h" in line]
-    assert axis
+def test_the_axis_has_round_times(end_ns: int, labels: list[str]) -> None:
+    rule, times = time_axis(end_ns, 58, 10, Terminal())
+    assert re.split(r"  +", times.strip()) == labels
+    assert rule.startswith("       0 % ┼┬")
+    assert max(len(rule), len(times)) <= 80
 
 
 def test_colours_do_not_count_as_width() -> None:

@@ -28,12 +28,13 @@ _GUTTER: Final = 12
 _LEFT: Final = (0x00, 0x40, 0x44, 0x46, 0x47)  # dots of a cell's left half, filled from below
 _RIGHT: Final = (0x00, 0x80, 0xA0, 0xB0, 0xB8)
 _BARS: Final = " ▁▂▃▄▅▆▇█"
+_LEAST_GAP: Final = 9
 _MIN: Final = 60 * NS_PER_S
 _HOUR: Final = 60 * _MIN
 _TICKS: Final = (
     *(digit * 10**power for power in range(10) for digit in (1, 2, 5)),
     *(seconds * NS_PER_S for seconds in (10, 20, 30, 60, 120, 300, 600, 1_200, 1_800, 3_600, 7_200, 14_400, 21_600)),
-    *(days * 24 * _HOUR for days in (0.5, 1, 2, 7, 14, 30, 60, 180, 365, 3_650, 36_500)),
+    *(hours * _HOUR for hours in (12, 24, 48, 168, 720, 2_160, 8_760, 87_600, 876_000)),
 )
 
 
@@ -51,7 +52,7 @@ def chart(run: Run, terminal: Terminal) -> list[str]:
     width = terminal.width - _GUTTER - tail
     usage = _peaks(run, run.timeline["reserved_tokens"], 2 * width) / run.record.capacity_tokens
     lines = _area(usage, terminal)
-    lines += _axis(totals.end_ns, width, tail, terminal)
+    lines += time_axis(totals.end_ns, width, tail, terminal)
     lines += _preemptions(run, width, terminal)
     waiting = _peaks(run, run.timeline["waiting"], width)
     if waiting.max() > 0:
@@ -92,11 +93,16 @@ def _area(usage: Floats, terminal: Terminal) -> list[str]:
     return lines
 
 
-def _axis(end_ns: int, width: int, tail: int, terminal: Terminal) -> list[str]:
-    tick_ns = next((int(tick) for tick in _TICKS if end_ns / tick * 9 <= width), end_ns)
+def time_axis(end_ns: int, width: int, tail: int, terminal: Terminal) -> list[str]:
+    """The bottom of the chart and the times under it: at round numbers, at least nine columns apart.
+
+    Args:
+        width: columns of the chart; the last label may reach `tail` columns further.
+    """
+    tick_ns = next((tick for tick in _TICKS if end_ns * _LEAST_GAP <= width * tick), end_ns)
     rule = ["─"] * width
     labels = [" "] * (width + tail)
-    for i in range(int(end_ns // tick_ns) + 1):
+    for i in range(end_ns // tick_ns + 1):
         column = min(i * tick_ns * width // end_ns, width - 1)
         rule[column] = "┬"
         text = _time_label(i * tick_ns, tick_ns)
@@ -111,7 +117,7 @@ def _axis(end_ns: int, width: int, tail: int, terminal: Terminal) -> list[str]:
 
 def _time_label(t_ns: int, tick_ns: int) -> str:
     for unit, size in (("h", _HOUR), ("min", _MIN), ("s", NS_PER_S), ("ms", NS_PER_MS), ("µs", NS_PER_US), ("ns", 1)):
-        if tick_ns % size == 0 and (unit not in ("h", "min") or tick_ns >= 2 * size or tick_ns == size):
+        if tick_ns % size == 0:
             return f"{t_ns // size} {unit}"
     raise AssertionError("every time is a whole number of ns")
 
