@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, Protocol
 
 from kvlab.core.admission import ADMISSION_RULES
@@ -17,12 +18,17 @@ from kvlab.units import ceil_div
 class Allocator(Protocol):
     """Memory of the samples of a request. `has_room` asks; `place` then cannot fail."""
 
-    block_size: int | None
-    """None: memory never grows while decoding."""
-    space: Space
     tokens_per_unit: int
     """Tokens in one of the units that `space` counts."""
     capacity_tokens: int
+
+    @property
+    def space(self) -> Space:
+        """What is free, in units."""
+
+    @property
+    def block_size(self) -> int | None:
+        """None: memory never grows while decoding."""
 
     @property
     def largest_hole(self) -> int:
@@ -48,7 +54,7 @@ class PagedMemory:
     """Blocks taken one by one; samples share the prompt's blocks until one writes into them."""
 
     def __init__(self, config: BlockTableLabConfig) -> None:
-        self.space = self.pool = BlockPool(config.num_blocks)
+        self.pool = self.space = BlockPool(config.num_blocks)
         self.tokens_per_unit = config.block_size
         self.block_size: int = config.block_size
         self.capacity_tokens = config.num_blocks * config.block_size
@@ -156,4 +162,7 @@ class ContiguousMemory:
         assert end == self.space.size, f"addresses from {end} are lost"
 
 
-ALLOCATORS: Final = {"contiguous": ContiguousMemory, "paged": PagedMemory}
+ALLOCATORS: Final[dict[str, Callable[[BlockTableLabConfig], Allocator]]] = {
+    "contiguous": ContiguousMemory,
+    "paged": PagedMemory,
+}

@@ -77,7 +77,7 @@ class Engine:
         """See `simulate`."""
         countdown = MONITOR_STEPS
         running = self.scheduler.running
-        while self._next_arrival_ns > self.now_ns and running or self._deliver():
+        while (self._next_arrival_ns > self.now_ns and running) or self._deliver():
             if check:
                 self.scheduler.check(self.step)
             if not self._full_step():
@@ -121,26 +121,22 @@ class Engine:
         decisions = scheduler.schedule(step)
         batch = scheduler.batch
         emitting = gaps = batch.num_seqs
-        running, context_tokens, prefill_tokens = (
-            scheduler.num_running, scheduler.context_tokens, decisions.prefill_tokens
-        )  # fmt: skip
+        running, context_tokens = scheduler.num_running, scheduler.context_tokens
+        prefill_tokens = decisions.prefill_tokens
         dur_ns = self._duration_ns(running, context_tokens, prefill_tokens, decisions.swap_ns)
-        assert dur_ns > 0, f"step {step} takes {dur_ns} ns"
         self.now_ns = now_ns = start_ns + dur_ns
         if now_ns > self._window_ns:
             self._close_window(0)
         if decisions.has_moves:
-            for job, _ in decisions.preempted:
-                self._pause(job, start_ns)
-            ledger.book_moves(decisions, start_ns)
-            gaps -= self._start(decisions.starting)
+            gaps -= self._move(decisions, start_ns)
         self._recent_ns.push(step, dur_ns)
         row: tuple[Any, ...] = (
             now_ns, dur_ns, running, len(scheduler.waiting), scheduler.num_swapped, scheduler.space.num_free,
             context_tokens - scheduler.shared_tokens, scheduler.saved_blocks,
             0 if batch.grows else scheduler.largest_hole, prefill_tokens, emitting, gaps,
         )  # fmt: skip
-        has_ends = bool(batch.ends) and batch.ends[0][0] == step
+        ends = batch.ends
+        has_ends = bool(ends) and ends[0][0] == step
         finished = self._end_sequences() if has_ends else []
         if ledger.keeps_steps:
             row += _ids(decisions, finished)
@@ -148,10 +144,13 @@ class Engine:
         self.step = step + 1
         return has_ends or not scheduler.is_settled
 
-    def _start(self, jobs: list[Job]) -> int:
-        """Jobs emit the first token of their stay: no gap of one step. Returns how many sequences they are."""
+    def _move(self, decisions: Decisions, start_ns: int) -> int:
+        """Requests came and went. Returns how many sequences emit without a gap of one step."""
+        for job, _ in decisions.preempted:
+            self._pause(job, start_ns)
+        self.ledger.book_moves(decisions, start_ns)
         num_seqs = 0
-        for job in jobs:
+        for job in decisions.starting:
             num_seqs += len(job.live)
             if job.first_token_ns < 0:
                 job.first_token_ns = self.now_ns

@@ -14,7 +14,6 @@ from kvlab.core.schedulers.base import Decisions, Scheduler
 from kvlab.core.sequence import NEVER, Job
 from kvlab.core.tally import EXACT_VALUES, Tally
 
-
 ROW: Final = (
     "t_ns", "dur_ns", "running", "waiting", "swapped", "free", "used", "saved_blocks", "hole", "prefill_tokens",
     "emitting", "gaps", "admitted", "resumed", "preempted", "finished",

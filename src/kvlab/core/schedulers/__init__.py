@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Final
 
 from kvlab.core.config import BlockTableLabConfig, LabConfig, PreemptionLabConfig
@@ -10,7 +9,7 @@ from kvlab.core.schedulers.base import Scheduler
 from kvlab.core.schedulers.block_table_lab import BlockTableLab
 from kvlab.core.schedulers.preemption_lab import PreemptionLab
 
-SCHEDULERS: Final[dict[type, Callable[..., Scheduler]]] = {
+SCHEDULERS: Final[dict[type, Any]] = {
     PreemptionLabConfig: PreemptionLab,
     BlockTableLabConfig: BlockTableLab,
 }
@@ -18,6 +17,5 @@ SCHEDULERS: Final[dict[type, Callable[..., Scheduler]]] = {
 
 def scheduler_for(config: LabConfig, *, log_memory: bool) -> Scheduler:
     """A scheduler in its initial state, for the rules that the config belongs to."""
-    make: Any = SCHEDULERS[type(config)]
-    scheduler: Scheduler = make(config, log_memory=log_memory)
+    scheduler: Scheduler = SCHEDULERS[type(config)](config, log_memory=log_memory)
     return scheduler

@@ -34,12 +34,11 @@ class Decisions:
         """Whether any of the lists has an entry."""
 
     def clear(self) -> None:
-        """Nothing decided: one object serves all steps, as most decide nothing."""
-        self.prefill_tokens = 0
-        if self.has_moves:
-            self.has_moves = False
-            self.starting.clear()
-            self.admitted.clear()
+        """Empties the lists, and what comes with them: one object serves all steps, as most decide nothing."""
+        self.has_moves = False
+        self.starting.clear()
+        self.admitted.clear()
+        if self.resumed or self.preempted:
             self.resumed.clear()
             self.preempted.clear()
             self.recomputed_tokens = self.swap_ns = self.swapped_tokens = 0
@@ -54,11 +53,9 @@ class Space(Protocol):
 class Scheduler(Protocol):
     """One set of rules: `schedule` decides a step, `end` takes back what a sequence held."""
 
-    cost: StepCost
     batch: DecodeBatch
     waiting: FcfsQueue
     running: dict[int, Job]
-    space: Space
     tokens_per_unit: int
     """Tokens in one of the units that `space` counts."""
     capacity_tokens: int
@@ -76,6 +73,14 @@ class Scheduler(Protocol):
     stays: list[Stay] | None
     cow_copies: int
     swap_ins: int
+
+    @property
+    def cost(self) -> StepCost:
+        """How long steps last."""
+
+    @property
+    def space(self) -> Space:
+        """What is free on the GPU, in units."""
 
     @property
     def has_work(self) -> bool:

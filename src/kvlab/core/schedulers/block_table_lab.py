@@ -63,7 +63,9 @@ class BlockTableLab:
     def schedule(self, step: int) -> Decisions:
         """Steps 1 and 2."""
         decisions = self._decisions
-        decisions.clear()
+        decisions.prefill_tokens = 0
+        if decisions.has_moves:
+            decisions.clear()
         self.context_tokens += self.batch.num_seqs
         if self._writes_shared or not self.grow(step):
             self._decode_one_by_one(step)

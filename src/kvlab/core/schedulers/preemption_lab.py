@@ -32,6 +32,7 @@ class PreemptionLab:
     def __init__(self, config: PreemptionLabConfig, *, log_memory: bool) -> None:
         self.config = config
         self._max_num_seqs = config.max_num_seqs
+        self._prefill_budget = config.prefill_budget_tokens
         self._headroom_blocks = config.headroom_blocks
         self.cost = linear_cost(config)
         self.block_size = config.block_size
@@ -40,6 +41,7 @@ class PreemptionLab:
         self.cpu = BlockPool(config.num_cpu_blocks)
         self.capacity_tokens = config.num_gpu_blocks * config.block_size
         self.batch = DecodeBatch(config.block_size)
+        self._phases = self.batch.phases
         self.waiting = WAITING_ORDERS["fcfs"]()
         self.running: dict[int, Job] = {}
         self.prefilling: dict[int, Job] = {}  # in admission order, as all who join are the newest
@@ -77,28 +79,33 @@ class PreemptionLab:
     def schedule(self, step: int) -> Decisions:
         """Steps 1 to 4."""
         decisions = self._decisions
-        decisions.clear()
+        decisions.prefill_tokens = 0
+        if decisions.has_moves:
+            decisions.clear()
         self.context_tokens += self.batch.num_seqs
         if not self.grow(step):
             self._grow_by_preempting(step)
-        if not decisions.preempted:
+        has_preempted = bool(decisions.preempted)
+        if not has_preempted:
             if self.swapped:
                 self._swap_in(step)
-            if self.waiting and not self.swapped:
+            if self.waiting and not self.swapped and self.num_running < self._max_num_seqs:
                 self._admit(step)
         if self.prefilling:
             self._prefill(step)
         # who waits or is swapped was asked and did not fit, unless this step preempted somebody
-        self.is_settled = not (self.prefilling or decisions.preempted)
+        self.is_settled = not self.prefilling and not has_preempted
         return decisions
 
     def grow(self, step: int) -> bool:
         """1. A block for each decoding sequence whose table is full; False, and nothing done, if they don't suffice."""
-        members = self.batch.phases[step % self.block_size]
+        members = self._phases[step % self.block_size]
         if members:
-            if len(members) > self.gpu.num_free:
+            gpu = self.gpu
+            count = len(members)
+            if count > gpu.num_free:
                 return False
-            for seq, block in zip(members.values(), self.gpu.take(len(members)), strict=True):
+            for seq, block in zip(members.values(), gpu.take(count)):  # noqa: B905 - equally long; strict is slower
                 seq.table.append(block)
         return True
 
@@ -219,37 +226,39 @@ class PreemptionLab:
 
     def _admit(self, step: int) -> None:
         """3. The head of the queue comes in while it fits; all blocks of its known tokens at once."""
-        while self.waiting and self.num_running < self._max_num_seqs:
-            job = self.waiting.head()
+        waiting = self.waiting
+        while waiting and self.num_running < self._max_num_seqs:
+            job = waiting[0]
             need = ceil_div(job.known, self.block_size)
             if not self._may_admit(need, self.gpu.num_free, self._headroom_blocks, not self.running):
                 return
-            self.waiting.take_head()
+            waiting.take_head()
             self._enter(job, need, step)
             self.prefilling[job.id] = job
             self._decisions.admitted.append(job)
 
     def _prefill(self, step: int) -> None:
         """4. Chunks in admission order; who completes its prefill emits a token at the end of this step."""
-        budget = self.config.prefill_budget_tokens
+        budget = self._prefill_budget
         completed = []
         for job in self.prefilling.values():
-            tokens = self._prefills_now(job.known - job.computed, budget)
+            todo = job.known - job.computed
+            tokens = self._prefills_now(todo, budget)
             job.computed += tokens
             budget -= tokens
-            if job.computed == job.known:
+            if tokens == todo:
                 completed.append(job)
             if not budget:
                 break
-        prefilled = self.config.prefill_budget_tokens - budget
-        self._decisions.prefill_tokens = prefilled
+        decisions = self._decisions
+        decisions.prefill_tokens = prefilled = self._prefill_budget - budget
         self.context_tokens += prefilled
-        for job in completed:
-            del self.prefilling[job.id]
-            self.batch.join(job, step)
         if completed:
-            self._decisions.starting += completed
-            self._decisions.has_moves = True
+            for job in completed:
+                del self.prefilling[job.id]
+                self.batch.join(job, step)
+            decisions.starting += completed
+            decisions.has_moves = True
 
     def end(self, seq: Seq, step: int) -> None:
         """The sequence emitted its last token at the end of `step`: it leaves and frees its blocks."""
