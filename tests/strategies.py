@@ -77,6 +77,7 @@ class ClosedLoop:
             self._arrivals.append(t_ns + self._think_ns)
 
 
+MOST_OUTPUT = 40
 _BLOCK_SIZES = st.sampled_from([1, 2, 3, 4, 4, 8, 16])
 
 
@@ -92,22 +93,22 @@ class _Crowd:
 
 
 @st.composite
-def _crowds(draw: st.DrawFn, capacity: int, block_size: int, most_output: int) -> _Crowd:
+def _crowds(draw: st.DrawFn, capacity: int, block_size: int) -> _Crowd:
     """Most are cramped: the prompts of several fit, their answers don't; in lockstep, they lack blocks together."""
-    kind = draw(st.sampled_from(["cramped", "cramped", "lockstep", "any", "huge"]))
+    kind = draw(st.sampled_from(["cramped", "cramped", "lockstep", "lockstep", "any", "huge"]))
     count = draw(st.sampled_from(range(1, 21)))
     pace = draw(st.sampled_from(["at once", "crowded", "crowded", "steady", "sparse"]))
     max_num_seqs = draw(st.sampled_from([1, 2, 3, 4, 8, 50]))
     if kind in ("cramped", "lockstep"):
         share = max(1, capacity // draw(st.sampled_from([4, 6, 10])))
-        most = max(1, min(most_output, 2 * share))
+        most = max(1, min(MOST_OUTPUT, 2 * share))
         outputs = st.sampled_from(range(max(1, most // 2), most + 1))
         prompts = st.just(block_size * max(1, share // block_size)) if kind == "lockstep" else st.integers(1, share)
         pace = draw(st.sampled_from(["at once", "crowded"]))
-        return _Crowd(max(4, count), pace, prompts, outputs, max(4, max_num_seqs))
+        return _Crowd(max(6, count), pace, prompts, outputs, draw(st.sampled_from([4, 8, 50, 50])))
     share = max(1, capacity // draw(st.sampled_from([2, 4, 12])))
     prompts = st.integers(1, share)
-    outputs = st.integers(1, min(most_output, 2 * share))
+    outputs = st.integers(1, min(MOST_OUTPUT, 2 * share))
     if kind == "huge":  # needs barely the whole pool, or one token too many
         prompts |= st.integers(max(1, capacity - 3), capacity + 2)
         outputs |= st.just(1)
@@ -151,7 +152,7 @@ def _extras(draw: st.DrawFn, count: int, base_ns: int) -> dict[str, Any]:
 def preemption_cases(draw: st.DrawFn, *, coarse: bool) -> Case:
     block_size = draw(_BLOCK_SIZES)
     num_gpu_blocks = draw(st.sampled_from([*range(1, 12), *range(6, 40)]))
-    crowd = draw(_crowds(num_gpu_blocks * block_size, block_size, most_output=40))
+    crowd = draw(_crowds(num_gpu_blocks * block_size, block_size))
     base_ns = draw(_base_durations(coarse))
     headrooms = [0, 0, 0, 0, 1, 2, num_gpu_blocks // 2, num_gpu_blocks, num_gpu_blocks + 3]
     config = PreemptionLabConfig(
@@ -178,14 +179,17 @@ def block_table_cases(draw: st.DrawFn, *, coarse: bool) -> Case:
     block_size = draw(_BLOCK_SIZES)
     capacity = draw(st.sampled_from([*range(1, 12), *range(6, 60), 200])) * block_size
     most_samples = draw(st.sampled_from([1, 1, 2, 3, 5]))
-    max_tokens = draw(st.sampled_from([1, 2, 4, 8, 12, 20, 40]))
-    crowd = draw(_crowds(max(1, capacity // most_samples), block_size, max_tokens))
+    crowd = draw(_crowds(max(1, capacity // most_samples), block_size))
     base_ns = draw(_base_durations(coarse))
+    outputs = st.lists(crowd.outputs, min_size=1, max_size=most_samples).map(tuple)
+    arrivals = _arrivals(draw, crowd, coarse, base_ns)
+    requests = tuple(Request(i, t, draw(crowd.prompts), draw(outputs)) for i, t in enumerate(arrivals))
+    longest = max(max(request.output_tokens) for request in requests)
     config = BlockTableLabConfig(
-        allocator=draw(st.sampled_from(["contiguous", "paged", "paged"])),
+        allocator=draw(st.sampled_from(["contiguous", "paged", "paged", "paged"])),
         kv_tokens=capacity + draw(st.sampled_from(range(block_size))),
         block_size=block_size,
-        max_tokens=max_tokens,
+        max_tokens=longest + draw(st.sampled_from([0, 0, 1, 7])),
         max_num_seqs=crowd.max_num_seqs * draw(st.sampled_from([1, most_samples])),
         base_ns=base_ns,
         per_seq_ns=draw(_durations(coarse, 5)),
@@ -194,7 +198,4 @@ def block_table_cases(draw: st.DrawFn, *, coarse: bool) -> Case:
         paging_overhead_num=0 if coarse else draw(st.sampled_from([0, 6, 25])),
         paging_overhead_den=10,
     )
-    outputs = st.lists(crowd.outputs, min_size=1, max_size=most_samples).map(tuple)
-    arrivals = _arrivals(draw, crowd, coarse, base_ns)
-    requests = tuple(Request(i, t, draw(crowd.prompts), draw(outputs)) for i, t in enumerate(arrivals))
     return Case(config, requests, **_extras(draw, len(requests), base_ns))
