@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import islice, pairwise
 from math import isqrt
 from typing import Final
 
@@ -13,6 +15,7 @@ from kvlab.units import NS_PER_S
 from kvlab.workloads.traces.rows import TraceRow
 
 _MINUTE_NS: Final = 60 * NS_PER_S
+_BATCH_ROWS: Final = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,25 +73,26 @@ class TraceSummary:
 
 def describe(rows: Iterable[TraceRow]) -> TraceSummary:
     """The summary of rows in order of arrival; at least one."""
-    prompts, outputs = Tally(limit=None), Tally(limit=None)
+    prompts, outputs, minutes = Counter[int](), Counter[int](), Counter[int]()
     first_ns = before_ns = -1
-    squares = minute = in_minute = busiest = hash_blocks = 0
-    for _, arrival_ns, prompt_tokens, output_tokens, hash_ids in rows:
+    squares = hash_blocks = busiest = 0
+    rest = iter(rows)
+    while batch := list(islice(rest, _BATCH_ROWS)):
+        _, times, prompt_tokens, output_tokens, hash_ids = zip(*batch, strict=True)
         if before_ns < 0:
-            first_ns = before_ns = arrival_ns
-        squares += (arrival_ns - before_ns) ** 2
-        before_ns = arrival_ns
-        if (now := (arrival_ns - first_ns) // _MINUTE_NS) != minute:
-            minute, in_minute = now, 0
-        in_minute += 1
-        busiest = max(busiest, in_minute)
-        prompts.add(prompt_tokens)
-        outputs.add(output_tokens)
-        hash_blocks += len(hash_ids)
+            first_ns = before_ns = times[0]
+        squares += sum((after - before) ** 2 for before, after in pairwise((before_ns, *times)))
+        before_ns = times[-1]
+        minutes.update((time - first_ns) // _MINUTE_NS for time in times)
+        busiest = max(busiest, *minutes.values())
+        minutes = Counter({minute: count for minute, count in minutes.items() if minute == max(minutes)})
+        prompts.update(prompt_tokens)
+        outputs.update(output_tokens)
+        hash_blocks += sum(map(len, hash_ids))
     span_ns = before_ns - first_ns
-    num_gaps = prompts.num_values - 1
+    num_gaps = prompts.total() - 1
     return TraceSummary(
-        num_requests=prompts.num_values,
+        num_requests=prompts.total(),
         span_ns=span_ns,
         request_rate=Fraction(num_gaps * NS_PER_S, span_ns) if span_ns else None,
         gap_cv=_ratio_root(squares * num_gaps - span_ns**2, span_ns**2) if span_ns else None,
@@ -99,7 +103,10 @@ def describe(rows: Iterable[TraceRow]) -> TraceSummary:
     )
 
 
-def _lengths(tally: Tally) -> LengthSummary:
+def _lengths(counts: Counter[int]) -> LengthSummary:
+    tally = Tally(limit=None)
+    for tokens, count in counts.items():
+        tally.add(tokens, count)
     p50, p95, p99 = (percentile or 0 for percentile in tally.percentiles(50, 95, 99))  # None only over no rows
     return LengthSummary(
         mean=Fraction(tally.total, tally.num_values), p50=p50, p95=p95, p99=p99, max=tally.largest or 0

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 
 from kvlab.errors import ConfigError, TraceError, UnknownNameError
@@ -24,7 +25,7 @@ from kvlab.workloads.traces.readers import (
     read_parquet,
     read_vllm_bench,
 )
-from kvlab.workloads.traces.rows import TraceRow
+from kvlab.workloads.traces.rows import TRACE_ROW, TraceRow
 from kvlab.workloads.traces.writers import (
     Writer,
     write_azure,
@@ -187,11 +188,10 @@ def _shifted(path: str, rows: Iterator[TraceRow], in_order: bool) -> Iterator[Tr
     if first is None:
         raise TraceError(path, "no rows: a trace has at least one request")
     start_ns = before_ns = first.arrival_ns
-    yield first._replace(arrival_ns=0)
-    for row in rows:
+    for row in chain([first], rows):
         line, arrival_ns, prompt_tokens, output_tokens, hash_ids = row
         if arrival_ns < before_ns and in_order:
             problem = "arrives before the row above it; sort the file first: kvlab trace convert --sort"
             raise TraceError(path, problem, line=line)
         before_ns = arrival_ns
-        yield TraceRow(line, arrival_ns - start_ns, prompt_tokens, output_tokens, hash_ids)
+        yield TRACE_ROW((line, arrival_ns - start_ns, prompt_tokens, output_tokens, hash_ids))

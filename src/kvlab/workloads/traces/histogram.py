@@ -13,7 +13,7 @@ from kvlab.workloads.traces.files import TraceFile, open_trace
 from kvlab.workloads.traces.formats import detect_format
 from kvlab.workloads.traces.readers import bench_list, read_bench_document
 from kvlab.workloads.traces.rows import read_tokens
-from kvlab.workloads.traces.tables import csv_cells, jsonl_cells, parquet_cells
+from kvlab.workloads.traces.tables import csv_batches, jsonl_batches, parquet_batches
 
 
 def histogram_of(path: str, column: str) -> tuple[tuple[int, int], ...]:
@@ -50,7 +50,7 @@ def _count(path: str, column: str) -> tuple[tuple[int, int], ...]:
 def _cells(file: TraceFile, column: str) -> Iterator[tuple[int, object]]:
     def choose(names: list[str]) -> Sequence[str]:
         check_column(file.path, column, names)
-        return column, column
+        return [column]
 
     name = detect_format(file, own_columns=False)
     if name == "vllm-bench":
@@ -58,6 +58,6 @@ def _cells(file: TraceFile, column: str) -> Iterator[tuple[int, object]]:
         check_column(file.path, column, [key for key, value in document.items() if isinstance(value, list)])
         yield from enumerate(bench_list(file.path, document, column), 1)
         return
-    table = {"csv": csv_cells, "jsonl": jsonl_cells, "parquet": parquet_cells}[name]
-    for line, cells in table(file, choose):
-        yield line, cells[0]
+    table = {"csv": csv_batches, "jsonl": jsonl_batches, "parquet": parquet_batches}[name]
+    for lines, (cells,) in table(file, choose):
+        yield from zip(lines, cells, strict=True)

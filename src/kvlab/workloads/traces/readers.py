@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import repeat
 from typing import Final
 
 from kvlab.errors import TraceError
+from kvlab.workloads.lengths import MAX_TOKENS
 from kvlab.workloads.traces.columns import Columns
 from kvlab.workloads.traces.files import TraceFile
-from kvlab.workloads.traces.rows import TraceRow, read_hash_ids, read_time_ns, read_tokens
-from kvlab.workloads.traces.tables import Cells, Choose, csv_cells, jsonl_cells, parquet_cells, parse_json
+from kvlab.workloads.traces.rows import (
+    TRACE_ROW,
+    TraceRow,
+    read_hash_ids,
+    read_plain_numbers,
+    read_time_ns,
+    read_times_ns,
+    read_tokens,
+)
+from kvlab.workloads.traces.tables import Batches, Choose, csv_batches, jsonl_batches, parquet_batches, parse_json
 
 Reader = Callable[[TraceFile, Columns], Iterator[TraceRow]]
 """Rows in the order of the file. Formats with columns of their own don't look at those given."""
@@ -25,32 +35,32 @@ MAX_JSON_BYTES: Final = 2**28
 
 def read_azure(file: TraceFile, columns: Columns) -> Iterator[TraceRow]:
     """Azure 2023 and 2024: date and time with up to 7 digits, prompt, output."""
-    return _rows(file, AZURE, csv_cells)
+    return _rows(file, AZURE, csv_batches)
 
 
 def read_burstgpt(file: TraceFile, columns: Columns) -> Iterator[TraceRow]:
     """BurstGPT: seconds, model, prompt, output, ...; failed requests have an output of 0, which counts as 1."""
-    return _rows(file, BURSTGPT, csv_cells)
+    return _rows(file, BURSTGPT, csv_batches)
 
 
 def read_mooncake(file: TraceFile, columns: Columns) -> Iterator[TraceRow]:
     """Mooncake: ms, prompt, output and the ids of the prompt's blocks."""
-    return _rows(file, MOONCAKE, jsonl_cells)
+    return _rows(file, MOONCAKE, jsonl_batches)
 
 
 def read_csv(file: TraceFile, columns: Columns) -> Iterator[TraceRow]:
     """Any CSV with a header."""
-    return _rows(file, columns, csv_cells)
+    return _rows(file, columns, csv_batches)
 
 
 def read_jsonl(file: TraceFile, columns: Columns) -> Iterator[TraceRow]:
     """Any file with a JSON object per line."""
-    return _rows(file, columns, jsonl_cells)
+    return _rows(file, columns, jsonl_batches)
 
 
 def read_parquet(file: TraceFile, columns: Columns) -> Iterator[TraceRow]:
     """Any Parquet table."""
-    return _rows(file, columns, parquet_cells)
+    return _rows(file, columns, parquet_batches)
 
 
 def read_vllm_bench(file: TraceFile, columns: Columns) -> Iterator[TraceRow]:
@@ -110,7 +120,7 @@ def bench_list(path: str, document: dict[str, object], key: str) -> list[object]
     return values
 
 
-def _rows(file: TraceFile, columns: Columns, cells_of: Callable[[TraceFile, Choose], Cells]) -> Iterator[TraceRow]:
+def _rows(file: TraceFile, columns: Columns, batches: Callable[[TraceFile, Choose], Batches]) -> Iterator[TraceRow]:
     names: tuple[str, ...] = ()
     unit_ns: int | None = None
 
@@ -122,8 +132,26 @@ def _rows(file: TraceFile, columns: Columns, cells_of: Callable[[TraceFile, Choo
         unit_ns = found.unit_ns
         return names
 
-    for line, cells in cells_of(file, choose):
-        yield _row(file.path, line, cells, names, unit_ns)
+    for lines, cells in batches(file, choose):
+        try:
+            yield from _quick_rows(lines, cells, unit_ns)
+        except ValueError:  # something is unusual: row by row, to say what and where if it is wrong
+            for line, row in zip(lines, zip(*cells, strict=True), strict=True):
+                yield _row(file.path, line, row, names, unit_ns)
+
+
+def _quick_rows(lines: Sequence[int], cells: Sequence[Sequence[object]], unit_ns: int | None) -> Iterator[TraceRow]:
+    """The same as `_row` of each, column by column: twice as fast.
+
+    Raises:
+        ValueError: a cell isn't what it nearly always is.
+    """
+    prompts, outputs = read_plain_numbers(cells[1]), read_plain_numbers(cells[2])
+    if not 1 <= min(prompts) <= max(prompts + outputs) <= MAX_TOKENS:
+        raise ValueError("out of range")
+    times = read_times_ns(cells[0], unit_ns)
+    ids = map(read_hash_ids, cells[3]) if len(cells) > 3 else repeat(())
+    return map(TRACE_ROW, zip(lines, times, prompts, [n or 1 for n in outputs], ids, strict=False))
 
 
 def _row(path: str, line: int, cells: Sequence[object], names: Sequence[str], unit_ns: int | None) -> TraceRow:

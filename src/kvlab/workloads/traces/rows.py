@@ -7,10 +7,11 @@ reason; the reader knows the file and the line.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Sequence
 from datetime import date
 from decimal import Decimal
-from functools import lru_cache
-from typing import Final, NamedTuple
+from functools import lru_cache, partial
+from typing import Final, NamedTuple, cast
 
 from kvlab.units import NS_PER_MS, NS_PER_S, NS_PER_US
 from kvlab.workloads.lengths import MAX_TOKENS
@@ -45,16 +46,17 @@ class TraceRow(NamedTuple):
     """One id per block of the prompt: equal ids, equal prefix up to that block. Empty where there are none."""
 
 
+TRACE_ROW: Final = cast("Callable[[Iterable[object]], TraceRow]", partial(tuple.__new__, TraceRow))
+"""Makes a TraceRow of all its fields, faster than by name."""
+
+
 def read_tokens(cell: object, least: int) -> int:
     """A whole number of tokens, at least `least` (0 or 1).
 
     Raises:
         ValueError: it isn't one.
     """
-    text = cell if isinstance(cell, str) else str(cell)
-    if text.isdecimal() and text.isascii() and len(text) < 8 and (tokens := int(text)) >= least:  # nearly always
-        return tokens
-    text = text.strip()
+    text = cell.strip() if isinstance(cell, str) else str(cell)
     whole, point, zeros = text.partition(".")  # tables that once had gaps write 374.0
     if not (whole.isascii() and whole.isdecimal() and not zeros.strip("0") and (zeros or not point)):
         if text.startswith("-") and text[1:].isdigit():
@@ -65,6 +67,23 @@ def read_tokens(cell: object, least: int) -> int:
     if tokens < least:
         raise ValueError("a prompt has at least one token; drop the row")
     return tokens
+
+
+def read_plain_numbers(cells: Sequence[object]) -> list[int]:
+    """Numbers of a whole column: digits and nothing else, or JSON's whole numbers.
+
+    Raises:
+        ValueError: a cell is something else.
+    """
+    types = set(map(type, cells))
+    if types == {int}:
+        return cast(list[int], list(cells))
+    if types == {str}:
+        texts = cast(Sequence[str], cells)
+        joined = "".join(texts)
+        if joined.isdecimal() and joined.isascii() and max(map(len, texts)) < 19:
+            return list(map(int, texts))  # which refuses an empty one
+    raise ValueError("not all are plain digits")
 
 
 def read_time_ns(cell: object, unit_ns: int | None) -> int:
@@ -93,6 +112,28 @@ def read_time_ns(cell: object, unit_ns: int | None) -> int:
     else:
         time_ns = MAX_TIME_NS + 1
     return _in_range(time_ns)
+
+
+def read_times_ns(cells: Sequence[object], unit_ns: int | None) -> list[int]:
+    """`read_time_ns` of a whole column.
+
+    Raises:
+        ValueError: a cell is no time.
+    """
+    if set(map(type, cells)) == {str}:
+        texts = cast(Sequence[str], cells)
+        length = len(texts[0])
+        if 20 < length < 39 and set(map(len, texts)) == {length} and {text[19] for text in texts} == {"."}:
+            fractions = [text[20:] for text in texts]
+            digits = "".join(fractions)
+            if digits.isdecimal() and digits.isascii():  # dates and times of one form, as machines write them
+                unit = 10 ** (length - 20)
+                seconds = map(_second_ns, [text[:19] for text in texts])
+                times = [ns + part * NS_PER_S // unit for ns, part in zip(seconds, map(int, fractions), strict=True)]
+                _in_range(min(times))
+                _in_range(max(times))
+                return times
+    return [read_time_ns(cell, unit_ns) for cell in cells]
 
 
 def read_hash_ids(cell: object) -> tuple[int, ...]:
