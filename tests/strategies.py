@@ -105,7 +105,7 @@ def _crowds(draw: st.DrawFn, capacity: int, block_size: int) -> _Crowd:
         outputs = st.sampled_from(range(max(1, most // 2), most + 1))
         prompts = st.just(block_size * max(1, share // block_size)) if kind == "lockstep" else st.integers(1, share)
         pace = draw(st.sampled_from(["at once", "crowded"]))
-        return _Crowd(max(6, count), pace, prompts, outputs, draw(st.sampled_from([4, 8, 50, 50])))
+        return _Crowd(max(6, count), pace, prompts, outputs, draw(st.sampled_from([1, 4, 8, 50, 50, 50])))
     share = max(1, capacity // draw(st.sampled_from([2, 4, 12])))
     prompts = st.integers(1, share)
     outputs = st.integers(1, min(MOST_OUTPUT, 2 * share))
