@@ -16,6 +16,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+_LISTED = 12
+"""The longest list of known names that a message spells out."""
+
 
 class KvlabError(Exception):
     """Base of every error that a user's input or environment can cause."""
@@ -42,13 +45,16 @@ class UnknownNameError(ConfigError):
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         names = list(known)
-        near = get_close_matches(name.replace("-", "_"), [n.replace("-", "_") for n in names], n=1, cutoff=0.5)
-        nearest = next((n for n in names if near and n.replace("-", "_") == near[0]), None)
-        hint = f'did you mean "{nearest}"? ' if nearest else ""
-        remedy = f"{hint}Known: {', '.join(names)}"
+        alike = {known_name.replace("-", "_"): known_name for known_name in names}
+        near = [alike[match] for match in get_close_matches(name.replace("-", "_"), alike, n=5, cutoff=0.5)]
+        hint = f'did you mean "{near[0]}"? ' if near else ""
+        if len(names) <= _LISTED:
+            remedy = f"{hint}Known: {', '.join(names)}"
+        else:
+            remedy = f"{hint}Near: {', '.join(near)}" if near else f"none of the {len(names)} known names is near"
         super().__init__(kind, name, remedy)
         self.args = (f"unknown {kind} {_shown(name)}: {remedy}",)
-        self.nearest = nearest
+        self.nearest = near[0] if near else None
 
 
 class ScenarioError(KvlabError):

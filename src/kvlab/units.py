@@ -41,8 +41,8 @@ def parse_decimal(text: object, field: str) -> Decimal:
     if isinstance(text, bool):
         raise ConfigError(field, text, "expected a number")
     try:
-        value = Decimal(str(text).strip().replace("_", "").replace(",", ""))
-    except InvalidOperation:
+        value = Decimal(_ascii(str(text).strip()).replace("_", "").replace(",", ""))
+    except (InvalidOperation, UnicodeEncodeError):
         raise ConfigError(field, text, "expected a number such as 4 or 0.92") from None
     if not value.is_finite():
         raise ConfigError(field, text, "expected a finite number")
@@ -117,10 +117,11 @@ def format_duration(ns: int | Fraction | None) -> str:
     """
     if ns is None:
         return "–"
+    exact = Fraction(ns)
     for unit, size in (("s", NS_PER_S), ("ms", NS_PER_MS), ("µs", NS_PER_US)):
-        if abs(ns) >= size:
-            return f"{format_number(Fraction(ns) / size)} {unit}"
-    return f"{format_number(Fraction(ns))} ns"
+        if abs(exact) >= size:
+            return f"{format_number(exact / size)} {unit}"
+    return f"{format_number(exact)} ns"
 
 
 def format_bytes(count: int) -> str:
@@ -150,3 +151,12 @@ def format_number(value: int | Fraction | Decimal | float) -> str:
     scaled = round(exact * 10**digits)
     text = f"{Decimal(scaled).scaleb(-digits):,f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _ascii(text: str) -> str:
+    """The text, which must be plain: Decimal would take digits of any script.
+
+    Raises:
+        UnicodeEncodeError: it isn't.
+    """
+    return text.encode("ascii").decode("ascii")
