@@ -103,10 +103,14 @@ def split_args(inside: str, text: str, field: str) -> list[str]:
     Raises:
         ConfigError: an open quotation mark, or nothing between two commas; `text` is shown.
     """
-    pieces = re.findall(r'(?:[^,"]|"[^"]*")+|,|"', inside)
-    if '"' in pieces:
-        raise ConfigError(field, text, "a quotation mark is not closed")
-    parts = "".join("\0" if piece == "," else piece for piece in pieces).split("\0")
+    parts = [""]
+    for piece in re.findall(r'[^,"]+|"[^"]*"|,|"', inside):
+        if piece == '"':
+            raise ConfigError(field, text, "a quotation mark is not closed")
+        if piece == ",":
+            parts.append("")
+        else:
+            parts[-1] += piece
     parts = [part.strip() for part in parts]
     if parts == [""]:
         return []
