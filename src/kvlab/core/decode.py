@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from heapq import heappop, heappush
 
+from kvlab.core.blocks import BlockPool
 from kvlab.core.sequence import NEVER, Job, Seq
 
 
@@ -22,8 +23,8 @@ class DecodeBatch:
         self.grows = block_size is not None
         """Whether tables grow as tokens are decoded."""
         self.num_seqs = 0
-        self.phases: list[dict[int, Seq]] = [{} for _ in range(block_size or 1)]
-        """Members of each phase by admission order, in that order."""
+        self.phases: list[dict[int, list[int]]] = [{} for _ in range(block_size or 1)]
+        """Block tables of each phase by admission order, in that order."""
         self.ends: list[tuple[int, int, Seq]] = []
         """A heap of (step of the last token, order, seq). Entries of those that left stay until they come up."""
 
@@ -47,9 +48,19 @@ class DecodeBatch:
         seq.growth_step = step + 1 + (full_at - step - 1) % self._block_size
         members = self.phases[seq.phase]
         is_last = not members or next(reversed(members)) < seq.order
-        members[seq.order] = seq
+        members[seq.order] = seq.table
         if not is_last:  # admitted before a sequence that came back from the swap space already decoding
             self.phases[seq.phase] = dict(sorted(members.items()))
+
+    def grow(self, step: int, pool: BlockPool) -> bool:
+        """A block for each table that is full in this step; False, and nothing done, if they don't suffice."""
+        tables = self.phases[step % len(self.phases)]
+        if tables:
+            count = len(tables)
+            if count > pool.num_free:
+                return False
+            any(map(list.append, tables.values(), pool.take(count)))  # append returns None: all are visited
+        return True
 
     def leave(self, seq: Seq) -> None:
         """The sequence ended or was preempted. Its heap entry goes stale, known by its order."""

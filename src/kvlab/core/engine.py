@@ -76,19 +76,26 @@ class Engine:
     def run(self, monitor: Monitor | None, *, check: bool) -> RunRecord:
         """See `simulate`."""
         countdown = MONITOR_STEPS
-        running = self.scheduler.running
-        while (self._next_arrival_ns > self.now_ns and running) or self._deliver():
+        scheduler = self.scheduler
+        must_decide = True
+        while True:
+            if self._next_arrival_ns <= self.now_ns or not scheduler.running:
+                is_blocked = bool(scheduler.waiting)  # then who arrives now waits behind those that do not fit
+                if not self._deliver():
+                    return self._close(stopped=False)
+                must_decide = must_decide or not is_blocked
             if check:
-                self.scheduler.check(self.step)
-            if not self._full_step():
-                self._quiet_steps()
+                scheduler.check(self.step)
+            if must_decide:
+                must_decide = self._full_step()
+            if not must_decide:
+                must_decide = self._quiet_steps()
             countdown -= 1
             if countdown == 0:
                 countdown = MONITOR_STEPS
                 self.ledger.digest()
                 if monitor is not None and monitor(self.now_ns, self.ledger.finished + self.ledger.rejected):
                     return self._close(stopped=True)
-        return self._close(stopped=False)
 
     def _deliver(self) -> bool:
         """Arrivals up to now join the queue; an idle clock jumps to the next one. False when the run is over."""
@@ -100,8 +107,8 @@ class Engine:
                 return True
             if self._next_arrival_ns == NEVER:
                 return False
-            if self.ledger.steps != self._steps_at_jump:
-                self._steps_at_jump = self.ledger.steps
+            if self.step != self._steps_at_jump:
+                self._steps_at_jump = self.step
                 self._last_end_ns = self.now_ns
             self._idle_ns += self._next_arrival_ns - self.now_ns
             self.now_ns = self._next_arrival_ns
@@ -121,20 +128,15 @@ class Engine:
         decisions = scheduler.schedule(step)
         batch = scheduler.batch
         emitting = gaps = batch.num_seqs
-        running, context_tokens = scheduler.num_running, scheduler.context_tokens
         prefill_tokens = decisions.prefill_tokens
-        dur_ns = self._duration_ns(running, context_tokens, prefill_tokens, decisions.swap_ns)
+        dur_ns = self._duration_ns(scheduler.num_running, scheduler.context_tokens, prefill_tokens, decisions.swap_ns)
         self.now_ns = now_ns = start_ns + dur_ns
         if now_ns > self._window_ns:
             self._close_window(0)
         if decisions.has_moves:
             gaps -= self._move(decisions, start_ns)
         self._recent_ns.push(step, dur_ns)
-        row: tuple[Any, ...] = (
-            now_ns, dur_ns, running, len(scheduler.waiting), scheduler.num_swapped, scheduler.space.num_free,
-            context_tokens - scheduler.shared_tokens, scheduler.saved_blocks,
-            0 if batch.grows else scheduler.largest_hole, prefill_tokens, emitting, gaps,
-        )  # fmt: skip
+        row = self._row(now_ns, dur_ns, prefill_tokens, emitting, gaps)
         ends = batch.ends
         has_ends = bool(ends) and ends[0][0] == step
         finished = self._end_sequences() if has_ends else []
@@ -143,6 +145,15 @@ class Engine:
         ledger.rows.append(row)
         self.step = step + 1
         return has_ends or not scheduler.is_settled
+
+    def _row(self, now_ns: int, dur_ns: int, prefill_tokens: int, emitting: int, gaps: int) -> tuple[Any, ...]:
+        """A step as `kvlab.core.ledger.ROW` has it, without the ids."""
+        scheduler = self.scheduler
+        return (
+            now_ns, dur_ns, scheduler.num_running, len(scheduler.waiting), scheduler.num_swapped,
+            scheduler.space.num_free, scheduler.context_tokens - scheduler.shared_tokens, scheduler.saved_blocks,
+            0 if scheduler.batch.grows else scheduler.largest_hole, prefill_tokens, emitting, gaps,
+        )  # fmt: skip
 
     def _move(self, decisions: Decisions, start_ns: int) -> int:
         """Requests came and went. Returns how many sequences emit without a gap of one step."""
@@ -193,29 +204,31 @@ class Engine:
         self._next_arrival_ns = _or_never(self._source.next_arrival_ns())
         return finished
 
-    def _quiet_steps(self) -> None:
-        """Plain decode steps, up to the next arrival, the next end, the next shortage or the end of the window."""
+    def _quiet_steps(self) -> bool:
+        """Plain decode steps, up to the next arrival, the next end, the next shortage or the end of the window.
+
+        Returns whether the next step has something to decide: an end or a shortage, not just an arrival.
+        """
         scheduler, ledger = self.scheduler, self.ledger
         batch, space = scheduler.batch, scheduler.space
+        step = self.step
+        end_step = batch.next_end()
+        if end_step == step or self._next_arrival_ns <= self.now_ns:
+            return end_step == step
         phases, num_phases = batch.phases, len(batch.phases)
         num_seqs, context_tokens = batch.num_seqs, scheduler.context_tokens
         varies, keeps_steps = scheduler.cost.grows_with_context, ledger.keeps_steps
-        step = self.step
-        last = min(batch.next_end(), step + QUIET_STEPS)
+        last = min(end_step, step + QUIET_STEPS)
         now_ns = self.now_ns
-        until_ns = min(self._next_arrival_ns, self._window_ns)
+        until_ns = min(self._next_arrival_ns, self._window_ns + 1)  # a step that crosses the window is the last
         dur_ns = self._duration_ns(num_seqs, context_tokens, 0, 0)
         free = space.num_free
-        counts = (num_seqs, len(scheduler.waiting), scheduler.num_swapped)
-        shared, saved, hole = (
-            scheduler.shared_tokens,
-            scheduler.saved_blocks,
-            0 if batch.grows else scheduler.largest_hole,
-        )
+        is_short = False
         run_start, run_free, run_context = step, 0, 0  # the present run of steps of one duration, and sums over it
         while step < last and now_ns < until_ns:
             if phases[step % num_phases]:
                 if not scheduler.grow(step):
+                    is_short = True
                     break
                 free = space.num_free
             context_tokens += num_seqs
@@ -229,13 +242,14 @@ class Engine:
             run_context += context_tokens
             step += 1
             if keeps_steps:
-                row = (now_ns, dur_ns, *counts, free, context_tokens - shared, saved, hole, 0, num_seqs, num_seqs)
-                ledger.rows.append((*row, (), (), (), ()))
+                scheduler.context_tokens = context_tokens
+                ledger.rows.append((*self._row(now_ns, dur_ns, 0, num_seqs, num_seqs), (), (), (), ()))
         self._book_run(step, step - run_start, dur_ns, run_free, run_context)
         scheduler.context_tokens = context_tokens
         self.step, self.now_ns = step, now_ns
         if now_ns > self._window_ns:
             self._close_window(num_seqs)
+        return is_short or step == end_step
 
     def _book_run(self, end_step: int, steps: int, dur_ns: int, free: int, context_tokens: int) -> None:
         """`steps` quiet steps of `dur_ns` each, up to before `end_step`; `free` and `context_tokens` are sums."""
@@ -249,7 +263,7 @@ class Engine:
         scheduler, ledger = self.scheduler, self.ledger
         ledger.digest()
         scheduler.close(self.step)
-        if ledger.steps == self._steps_at_jump:  # nothing ran after the last jump
+        if self.step == self._steps_at_jump:  # nothing ran after the last jump
             self._idle_ns -= self.now_ns - self._last_end_ns
             self.now_ns = self._last_end_ns
         unfinished = [*scheduler.running.values(), *scheduler.swapped_jobs(), *scheduler.waiting]

@@ -95,6 +95,7 @@ class Ledger:
         self.waiting_ns += len(scheduler.waiting) * all_ns
         self.saved_block_ns += scheduler.saved_blocks * all_ns
         self.least_free = min(self.least_free, scheduler.space.num_free)
+        self.peak_waiting = max(self.peak_waiting, len(scheduler.waiting))
         self.output_tokens += scheduler.batch.num_seqs * steps
         self.gap.counts[dur_ns] += scheduler.batch.num_seqs * steps
         if not scheduler.batch.grows:

@@ -77,26 +77,20 @@ class BlockTableLab:
 
     def grow(self, step: int) -> bool:
         """One block for each table that is full in this step; False, and nothing done, if they don't suffice."""
-        if isinstance(self.memory, PagedMemory):
-            members = self.batch.phases[step % self.memory.block_size]
-            if members:
-                pool = self.memory.pool
-                if len(members) > pool.num_free:
-                    return False
-                for seq, block in zip(members.values(), pool.take(len(members)), strict=True):
-                    seq.table.append(block)
-        return True
+        return not isinstance(self.memory, PagedMemory) or self.batch.grow(step, self.memory.pool)
 
     def _decode_one_by_one(self, step: int) -> None:
         """1. In admission order, each sample that lacks a block or writes into a shared one takes one."""
         assert isinstance(self.memory, PagedMemory)
         pool = self.memory.pool
-        turns = [(seq, False) for seq in self.batch.phases[step % self.memory.block_size].values()]
-        turns += [(seq, True) for job in self._writes_shared for seq in job.live]
+        full = self.batch.phases[step % self.memory.block_size]
+        writers = self._writes_shared
+        running = [seq for job in self.running.values() for seq in job.live]
+        turns = [(seq, seq.job in writers) for seq in running if seq.order in full or seq.job in writers]
         for job in self._writes_shared:
             self._unshare_last_block(job)
         self._writes_shared = []
-        for seq, writes_shared in sorted(turns, key=lambda turn: turn[0].order):
+        for seq, writes_shared in turns:
             entry = seq.job.request.prompt_tokens // self.memory.block_size
             if writes_shared and seq.order >= 0 and not pool.is_shared(seq.table[entry]):
                 continue  # the last holder writes in place

@@ -41,7 +41,6 @@ class PreemptionLab:
         self.cpu = BlockPool(config.num_cpu_blocks)
         self.capacity_tokens = config.num_gpu_blocks * config.block_size
         self.batch = DecodeBatch(config.block_size)
-        self._phases = self.batch.phases
         self.waiting = WAITING_ORDERS["fcfs"]()
         self.running: dict[int, Job] = {}
         self.prefilling: dict[int, Job] = {}  # in admission order, as all who join are the newest
@@ -83,7 +82,7 @@ class PreemptionLab:
         if decisions.has_moves:
             decisions.clear()
         self.context_tokens += self.batch.num_seqs
-        if not self.grow(step):
+        if not self.batch.grow(step, self.gpu):
             self._grow_by_preempting(step)
         has_preempted = bool(decisions.preempted)
         if not has_preempted:
@@ -99,19 +98,12 @@ class PreemptionLab:
 
     def grow(self, step: int) -> bool:
         """1. A block for each decoding sequence whose table is full; False, and nothing done, if they don't suffice."""
-        members = self._phases[step % self.block_size]
-        if members:
-            gpu = self.gpu
-            count = len(members)
-            if count > gpu.num_free:
-                return False
-            for seq, block in zip(members.values(), gpu.take(count)):  # noqa: B905 - equally long; strict is slower
-                seq.table.append(block)
-        return True
+        return self.batch.grow(step, self.gpu)
 
     def _grow_by_preempting(self, step: int) -> None:
         """1, when blocks run short: in admission order, each takes a block, if need be from the newest."""
-        for seq in list(self.batch.phases[step % self.block_size].values()):
+        full = self.batch.phases[step % self.block_size]
+        for seq in [job.live[0] for job in self.running.values() if job.live[0].order in full]:
             while seq.order >= 0 and not self.gpu.num_free:
                 self._preempt(self._choose_victim(self.running), step)
             if seq.order >= 0:
