@@ -93,7 +93,7 @@ def read_time_ns(cell: object, unit_ns: int | None) -> int:
         ValueError: neither, or a number whose unit isn't known.
     """
     text = cell.strip() if isinstance(cell, str) else str(cell)
-    if text[4:5] == "-":
+    if text[4:5] == "-" and text[:4].isdecimal():
         return _clock_ns(text)
     match = _NUMBER.match(text)
     if match is None:
