@@ -1,0 +1,1 @@
+"""What kvlab costs: time, memory, and where the time goes. `python -m benchmarks --help`."""

@@ -1,0 +1,119 @@
+"""`python -m benchmarks`: run every benchmark and print what it found. Nothing is asserted about time."""
+
+from __future__ import annotations
+
+import argparse
+import platform
+from collections.abc import Callable
+from typing import Any
+
+import kvlab
+from benchmarks import cases
+from benchmarks.measure import NS_PER_MS, in_a_process, yardstick_ms
+
+RATIO_SEQS = (16, 64, 256, 1024)
+
+
+def say(*lines: str) -> None:
+    print(*lines, sep="\n", flush=True)
+
+
+def lab_runs(options: argparse.Namespace) -> None:
+    say("", f"Lab runs: the engine's CPU time in ms, least (median) of {options.repeats}, requests drawn beforehand")
+    for lab in cases.LABS:
+        run = cases.lab_run(lab, options.repeats)
+        say(f"  {lab}: {run.num_requests:,} requests, {run.num_steps:,} steps")
+        for name, cpu in run.cpu.items():
+            say(f"    {name:22} {cpu.least / NS_PER_MS:8.2f} ({cpu.median / NS_PER_MS:.2f})")
+
+
+def long_runs(options: argparse.Namespace) -> None:
+    say("", "Long runs: preemption lab, metrics only, requests drawn as they come, each in a process of its own")
+    say(f"  {'(loaded, before any request)':52} {in_a_process('start')['peak_mib']:39.0f} MiB")
+    for name, settings in cases.LONG_RUNS.items():
+        for num_requests in (options.requests // 10, options.requests // 2, options.requests):
+            found = in_a_process("long_run", settings=settings, num_requests=num_requests)
+            say(f"  {name:26} {_speed(found)}")
+    say(f"  of which drawing one request takes {cases.traffic_us(min(options.requests, 100_000)):.2f} us")
+
+
+def naive_ratios(options: argparse.Namespace) -> None:
+    say(
+        "",
+        "Naive against fast: closed loops on a nearly full pool, equal books; CPU us per step, least of "
+        f"{options.ratio_repeats}, taken in turn",
+        "  users  running  preemptions   steps   naive    fast   ratio",
+    )
+    for num_seqs in RATIO_SEQS:
+        row = cases.naive_ratio(num_seqs, options.ratio_repeats)
+        say(
+            f"  {row.num_seqs:5,}  {row.mean_running:7.1f}  {row.preemptions:11,}  {row.num_steps:6,}  "
+            f"{row.naive_step_us:6.1f}  {row.fast_step_us:6.1f}  {row.ratio:6.1f}"
+        )
+
+
+def azure(options: argparse.Namespace) -> None:
+    say("", "Azure 2023 conversation trace: preemption lab, metrics only, read from the file")
+    path = cases.azure_trace()
+    if path is None:
+        say(f"  skipped: {cases.AZURE} is not here; set KVLAB_SHARED to the folder that holds it")
+        return
+    for name, settings in (("as recorded", {}), ("at half speed", {"trace_speed": "0.5"})):
+        say(f"  {name:26} {_speed(in_a_process('trace_run', path=str(path), settings=settings))}")
+
+
+def _speed(found: dict[str, Any]) -> str:
+    seconds = found["cpu_s"]
+    return (
+        f"{found['requests']:9,} requests  {seconds:6.2f} s  {found['requests'] / seconds:8,.0f} requests/s  "
+        f"{found['steps'] / seconds:9,.0f} steps/s  {found['peak_mib']:5.0f} MiB  "
+        f"(pool {found['usage_percent']:.0f} % full, {found['mean_running']:.0f} running, "
+        f"at most {found['peak_waiting']:,} waiting, {found['preemptions_per_1000']:.0f} preemptions per 1,000)"
+    )
+
+
+def profiles(options: argparse.Namespace) -> None:
+    for name in ("metrics only", "everything recorded"):
+        say("", f"Where a preemption-lab run spends its time, {name} (share of own time, calls per run)")
+        for line in cases.profile("preemption-lab", cases.RECORDINGS[name], runs=5, lines=12):
+            say(f"  {line.percent:5.1f} %  {line.calls:7,}  {line.function}")
+
+
+def start_up(options: argparse.Namespace) -> None:
+    say("", "Start-up: wall time in ms, median of 9")
+    for arguments in (["--version"], ["--help"], ["run", "--help"], ["run", "preemption-lab", "-q"]):
+        say(f"  kvlab {' '.join(arguments):24} {cases.start_up_ms(arguments, 9):6.0f}")
+
+
+SECTIONS: dict[str, Callable[[argparse.Namespace], None]] = {
+    "labs": lab_runs,
+    "long": long_runs,
+    "ratio": naive_ratios,
+    "azure": azure,
+    "profile": profiles,
+    "start": start_up,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("sections", nargs="*", metavar="SECTION", help=f"of {', '.join(SECTIONS)}; all by default")
+    parser.add_argument("--requests", type=int, default=1_000_000, help="of the long runs (default 1,000,000)")
+    parser.add_argument("--repeats", type=int, default=15, help="of the lab runs (default 15)")
+    parser.add_argument("--ratio-repeats", type=int, default=3, help="of naive against fast (default 3)")
+    options = parser.parse_args()
+    unknown = [name for name in options.sections if name not in SECTIONS]
+    if unknown:
+        parser.error(f"no section {unknown[0]}: there are {', '.join(SECTIONS)}")
+    if options.requests < 10 or min(options.repeats, options.ratio_repeats) < 1:
+        parser.error("at least 10 requests and 1 repeat")
+    say(
+        f"kvlab {kvlab.__version__}, Python {platform.python_version()}, {platform.system()} {platform.machine()}; "
+        f"a million additions in a loop take {yardstick_ms():.0f} ms here"
+    )
+    for name in options.sections or SECTIONS:
+        SECTIONS[name](options)
+
+
+if __name__ == "__main__":
+    main()
