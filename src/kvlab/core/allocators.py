@@ -9,10 +9,15 @@ from kvlab.core.admission import ADMISSION_RULES
 from kvlab.core.blocks import BlockPool
 from kvlab.core.config import BlockTableLabConfig
 from kvlab.core.request import Request
-from kvlab.core.schedulers.base import Space
 from kvlab.core.segments import SegmentSpace
 from kvlab.core.sequence import Job, Seq
 from kvlab.units import ceil_div
+
+
+class Space(Protocol):
+    """GPU memory, in units of its own: blocks, or tokens of a contiguous space."""
+
+    num_free: int
 
 
 class Allocator(Protocol):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from kvlab.core.allocators import Space
 from kvlab.core.cost import StepCost
 from kvlab.core.decode import DecodeBatch
 from kvlab.core.memory import Stay
@@ -42,12 +43,6 @@ class Decisions:
             self.resumed.clear()
             self.preempted.clear()
             self.recomputed_tokens = self.swap_ns = self.swapped_tokens = 0
-
-
-class Space(Protocol):
-    """GPU memory, in units of its own: blocks, or tokens of a contiguous space."""
-
-    num_free: int
 
 
 class Scheduler(Protocol):
