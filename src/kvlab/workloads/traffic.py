@@ -28,10 +28,6 @@ from kvlab.workloads.lengths import MAX_TOKENS, parse_lengths, sampler
 from kvlab.workloads.rates import MAX_FACTOR, RateCurve, RateEvent, parse_rate_events
 from kvlab.workloads.streams import CHUNK, Floats, Stream
 
-BURST_FACTOR: Final = Decimal("2.5")
-"""What the burst event multiplies the rate by."""
-LONGER_FACTOR: Final = Decimal(2)
-"""What the event "longer answers" multiplies the mean output by."""
 _BURST_START_NS: Final = 40 * NS_PER_S
 _BURST_END_NS: Final = 70 * NS_PER_S
 _LONG_REPORT_SHARE: Final = 0.2
