@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 
 class BlockPool:
@@ -33,6 +33,14 @@ class BlockPool:
         self._head = head + count
         self.num_free -= count
         return self._queue[head : head + count]
+
+    def extend_each(self, tables: Collection[list[int]]) -> None:
+        """One more block for each table, in order, as `take(1)` would give it."""
+        head, count = self._head, len(tables)
+        assert count <= self.num_free, f"{count} tables grow with {self.num_free} free"
+        self._head = end = head + count
+        self.num_free -= count
+        any(map(list.append, tables, self._queue[head:end]))  # append returns None: no table is left out
 
     def share(self, blocks: Iterable[int], extra: int) -> None:
         """`extra` more holders of each of these taken blocks."""

@@ -56,10 +56,9 @@ class DecodeBatch:
         """A block for each table that is full in this step; False, and nothing done, if they don't suffice."""
         tables = self.phases[step % len(self.phases)]
         if tables:
-            count = len(tables)
-            if count > pool.num_free:
+            if len(tables) > pool.num_free:
                 return False
-            any(map(list.append, tables.values(), pool.take(count)))  # append returns None: all are visited
+            pool.extend_each(tables.values())
         return True
 
     def leave(self, seq: Seq) -> None:
@@ -76,6 +75,11 @@ class DecodeBatch:
             heappop(ends)
         return ends[0][0] if ends else NEVER
 
-    def pop_ended(self) -> Seq:
-        """The sequence of `next_end()`; of several in one step, the one admitted first."""
-        return heappop(self.ends)[2]
+    def pop_ended(self, step: int) -> Seq | None:
+        """The sequences that emit their last token in this step, one a call, in admission order; then None."""
+        ends = self.ends
+        while ends and ends[0][0] == step:
+            _, order, seq = heappop(ends)
+            if seq.order == order:
+                return seq
+        return None

@@ -188,8 +188,7 @@ class Engine:
         scheduler, ledger, step, now_ns = self.scheduler, self.ledger, self.step, self.now_ns
         batch = scheduler.batch
         finished = []
-        while batch.next_end() == step:
-            seq = batch.pop_ended()
+        while (seq := batch.pop_ended(step)) is not None:
             job = seq.job
             job.span_ns += now_ns - job.first_token_ns
             gap_ns = self._recent_ns.since(job.decode_step + 1)

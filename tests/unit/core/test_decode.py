@@ -55,9 +55,10 @@ def test_ends_come_by_step_and_then_by_admission_order_and_skip_those_that_left(
     gone.live[0].order = -1
     assert batch.num_seqs == 2
     assert batch.next_end() == 4
-    assert batch.pop_ended() is slow.live[0]
-    assert batch.next_end() == 4
-    assert batch.pop_ended() is tied.live[0]
+    assert batch.pop_ended(3) is None
+    assert batch.pop_ended(4) is slow.live[0]
+    assert batch.pop_ended(4) is tied.live[0]
+    assert batch.pop_ended(4) is None
     assert batch.next_end() == NEVER
 
 

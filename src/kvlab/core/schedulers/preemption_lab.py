@@ -103,7 +103,8 @@ class PreemptionLab:
     def _grow_by_preempting(self, step: int) -> None:
         """1, when blocks run short: in admission order, each takes a block, if need be from the newest."""
         full = self.batch.phases[step % self.block_size]
-        for seq in [job.live[0] for job in self.running.values() if job.live[0].order in full]:
+        by_order = {job.live[0].order: job.live[0] for job in self.running.values()}
+        for seq in [by_order[order] for order in full]:
             while seq.order >= 0 and not self.gpu.num_free:
                 self._preempt(self._choose_victim(self.running), step)
             if seq.order >= 0:
