@@ -1,0 +1,125 @@
+"""A run as the bytes that the page draws: a JSON header, and arrays it reads in place.
+
+    "KVL1" | header length, u32 | header, UTF-8, padded with spaces | the sections that the header lists, in order
+
+All numbers are little-endian and every section starts at a multiple of 4 bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from kvlab.core.config import BlockTableLabConfig, LabConfig, PreemptionLabConfig
+from kvlab.metrics import METRICS
+from kvlab.results import Run
+from kvlab.scenarios import Scenario
+from kvlab.units import NS_PER_S
+from kvlab.web.controls import TILES, changes_as_text, command, vllm_flags
+from kvlab.web.lanes import lanes
+from kvlab.web.series import MAX_SNAPSHOTS, Moments, series
+from kvlab.web.snapshots import changes, segments
+from kvlab.web.story import story
+
+MAGIC: Final = b"KVL1"
+_TYPES: Final[dict[str, np.dtype[Any]]] = {"f32": np.dtype("<f4"), "u32": np.dtype("<u4"), "u16": np.dtype("<u2")}
+
+Section = npt.NDArray[Any]
+
+
+def encode(run: Run, scenario: Scenario, missions: Mapping[str, Any]) -> bytes:
+    """The payload of a run that recorded everything.
+
+    Args:
+        scenario: what the header tells of it: a trace is named as the user named it.
+        missions: verdicts by mission, ready for JSON.
+    """
+    sections = _sections(run)
+    header = _header(run, scenario, missions)
+    header["sections"] = [_description(name, section) for name, section in sections.items()]
+    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 4)
+    parts = [_aligned(section.astype(_TYPES[_type_of(section)]).tobytes()) for section in sections.values()]
+    return b"".join([MAGIC, struct.pack("<I", len(text)), text, *parts])
+
+
+def _aligned(part: bytes) -> bytes:
+    return part + bytes(-len(part) % 4)
+
+
+def _sections(run: Run) -> dict[str, Section]:
+    record, timeline, capacity = run.record, run.timeline, run.record.capacity_tokens
+    moments = Moments(timeline, record.totals.end_ns, MAX_SNAPSHOTS)
+    found: dict[str, Section] = {
+        **series(timeline, run.preemptions, capacity, record.totals.end_ns),
+        "snap_t": (moments.times_ns / NS_PER_S).astype(np.float32),
+        "snap_usage": (moments.values(timeline["reserved_tokens"]) / capacity).astype(np.float32),
+        "snap_queue": moments.values(timeline["waiting"]).astype(np.float32),
+    }
+    if isinstance(run.config, BlockTableLabConfig) and run.config.allocator == "contiguous":
+        held = segments(record.stays, moments, run.config.max_tokens)
+        found |= {"seg_offset": held.offset, "segments": held.runs}
+    else:
+        gpu = changes([stay for stay in record.stays if not stay.on_cpu], moments)
+        found |= {"snap_offset": gpu.offset, "runs": gpu.runs}
+    if isinstance(run.config, PreemptionLabConfig):
+        cpu = changes([stay for stay in record.stays if stay.on_cpu], moments)
+        found |= {"cpu_offset": cpu.offset, "cpu_runs": cpu.runs}
+    found["lanes"] = lanes(record)
+    return found
+
+
+def _type_of(section: Section) -> str:
+    """The narrowest type that holds every number."""
+    if section.dtype.kind == "f":
+        return "f32"
+    return "u16" if not len(section) or section.max() < 2**16 else "u32"
+
+
+def _description(name: str, section: Section) -> dict[str, Any]:
+    return {"name": name, "type": _type_of(section), "count": len(section)}
+
+
+def _header(run: Run, scenario: Scenario, missions: Mapping[str, Any]) -> dict[str, Any]:
+    num_blocks, num_cpu_blocks, block_size = _pools(run.config)
+    contiguous = isinstance(run.config, BlockTableLabConfig) and run.config.allocator == "contiguous"
+    return {
+        "lab": scenario.rules,
+        "changes": changes_as_text(scenario),
+        "tiles": {tile.name: tile.show(run) for tile in TILES[scenario.rules]},
+        "story": story(run),
+        "accounting": accounting(run),
+        "end_s": run.record.totals.end_ns / NS_PER_S,
+        "window_s": None if run.window_ns is None else run.window_ns / NS_PER_S,
+        "num_blocks": num_blocks,
+        "num_cpu_blocks": num_cpu_blocks,
+        "block_size": block_size,
+        "unit": "token" if contiguous else "block",
+        "contiguous": contiguous,
+        "snapshot_times": MAX_SNAPSHOTS if run.record.totals.end_ns else 1,
+        "command": command(scenario),
+        "flags": vllm_flags(scenario),
+        "missions": dict(missions),
+    }
+
+
+def _pools(config: LabConfig) -> tuple[int, int, int]:
+    """Units on the GPU, blocks of the swap space, tokens per unit."""
+    if isinstance(config, PreemptionLabConfig):
+        return config.num_gpu_blocks, config.num_cpu_blocks, config.block_size
+    if config.allocator == "contiguous":
+        return config.kv_tokens, 0, 1
+    return config.num_blocks, 0, config.block_size
+
+
+def accounting(run: Run) -> str:
+    """Every request that came, and what became of it."""
+    arrived, finished, rejected = (
+        METRICS[name].format(getattr(run.metrics, name)) for name in ("arrived", "finished", "rejected")
+    )
+    return f"{arrived} arrived = {finished} finished + {rejected} rejected"
