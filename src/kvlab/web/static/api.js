@@ -1,0 +1,98 @@
+/** The server's few addresses, and its errors as one class. */
+
+import { decode } from "./payload.js";
+
+/** @typedef {import("./types.js").Changes} Changes */
+
+/** What the server refuses, in its own words. */
+export class ApiError extends Error {
+  /**
+   * @param {string} message
+   * @param {string|null} field
+   * @param {number} status  0 when no answer came
+   */
+  constructor(message, field = null, status = 0) {
+    super(message);
+    this.field = field;
+    this.status = status;
+  }
+}
+
+/** Names this page to the server, so that a newer run cancels this page's older one and nobody else's. */
+const CLIENT = Array.from(crypto.getRandomValues(new Uint32Array(2)), (word) => word.toString(36)).join("");
+
+/**
+ * One text per setup, whatever the order in which it was set: the address of its run, and its key in caches.
+ * @param {string} lab
+ * @param {Changes} changes
+ */
+export function queryOf(lab, changes) {
+  const params = new URLSearchParams({ lab });
+  for (const name of Object.keys(changes).sort()) params.set(name, changes[name] ?? "");
+  return params.toString();
+}
+
+/** @returns {Promise<import("./types.js").Labs>} */
+export async function fetchLabs() {
+  return (await ask("api/labs")).json();
+}
+
+/**
+ * One finished run, decoded.
+ * @param {string} query
+ * @param {AbortSignal} signal
+ */
+export async function fetchRun(query, signal) {
+  const answer = await ask(`api/run?${query}`, { signal, headers: { "X-Client": CLIENT } });
+  return decode(await answer.arrayBuffer());
+}
+
+/**
+ * Where one request is at a moment: its block tables and its life.
+ * @param {string} query
+ * @param {number} id
+ * @param {number} t  seconds
+ * @param {AbortSignal} signal
+ * @returns {Promise<import("./types.js").RequestDetail>}
+ */
+export async function fetchRequest(query, id, t, signal) {
+  return (await ask(`api/request?${query}&id=${id}&t=${t}`, { signal })).json();
+}
+
+/** @param {string} query @returns {Promise<Blob>} */
+export async function fetchScenario(query) {
+  return (await ask(`api/scenario?${query}`)).blob();
+}
+
+/**
+ * Hands a trace file to the local server.
+ * @param {File} file
+ * @returns {Promise<{trace: string, requests: number, describe: Record<string, unknown>}>}
+ */
+export async function sendTrace(file) {
+  const name = encodeURIComponent(file.name);
+  return (await ask(`api/trace?name=${name}`, { method: "POST", body: file })).json();
+}
+
+/** @param {string} url @param {RequestInit} [init] */
+async function ask(url, init) {
+  let answer;
+  try {
+    answer = await fetch(url, init);
+  } catch (reason) {
+    if (reason instanceof DOMException && reason.name === "AbortError") throw reason;
+    throw new ApiError("No answer from the local server. Is “kvlab lab” still running?");
+  }
+  if (answer.ok) return answer;
+  throw await refusal(answer);
+}
+
+/** @param {Response} answer */
+async function refusal(answer) {
+  try {
+    const { error } = await answer.json();
+    return new ApiError(String(error.message), error.field ?? null, answer.status);
+  } catch {
+    return new ApiError(`The server answered ${answer.status} ${answer.statusText}.`, null, answer.status);
+  }
+}

@@ -1,0 +1,71 @@
+/** Canvases at the screen's own resolution, and what all of them share. */
+
+/** Space left and right of the plot, in CSS pixels: chart, scrubber and lanes stand exactly below each other. */
+export const GUTTER = 44;
+
+/** @typedef {{context: CanvasRenderingContext2D, width: number, height: number, ratio: number}} Surface */
+
+/**
+ * Sizes a canvas to `width` x `height` CSS pixels and clears it.
+ * @param {HTMLCanvasElement} canvas
+ * @param {number} width
+ * @param {number} height
+ * @returns {Surface}
+ */
+export function surface(canvas, width, height) {
+  const ratio = devicePixelRatio || 1;
+  const across = Math.round(width * ratio);
+  const down = Math.round(height * ratio);
+  if (canvas.width !== across || canvas.height !== down) {
+    canvas.width = across;
+    canvas.height = down;
+    canvas.style.width = `${width}px`;
+    canvas.style.height = `${height}px`;
+  }
+  const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
+  context.setTransform(ratio, 0, 0, ratio, 0, 0);
+  context.clearRect(0, 0, width, height);
+  return { context, width, height, ratio };
+}
+
+/** @param {number} size */
+export function font(size) {
+  return `${size}px ${getComputedStyle(document.body).fontFamily}`;
+}
+
+/**
+ * Round distances for axis labels.
+ * @param {number} top  the largest value
+ * @param {number} most  labels
+ */
+export function tickStep(top, most) {
+  const rough = top / most;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  return power * ([1, 2, 5, 10].find((step) => step * power >= rough) ?? 10);
+}
+
+/**
+ * Calls back when an element's width changes, and once at first.
+ * @param {HTMLElement} element
+ * @param {() => void} run
+ */
+export function onWidth(element, run) {
+  let width = 0;
+  new ResizeObserver(() => {
+    if (element.clientWidth === width) return;
+    width = element.clientWidth;
+    run();
+  }).observe(element);
+}
+
+/**
+ * Moment under the pointer.
+ * @param {MouseEvent} event
+ * @param {HTMLElement} element  as wide as the chart
+ * @param {number} end  seconds
+ */
+export function momentUnder(event, element, end) {
+  const box = element.getBoundingClientRect();
+  const share = (event.clientX - box.left - GUTTER) / (box.width - 2 * GUTTER);
+  return Math.max(0, Math.min(1, share)) * end;
+}

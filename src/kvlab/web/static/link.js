@@ -1,0 +1,55 @@
+/**
+ * The address bar. The query holds the lab and what differs from its defaults, nothing else; the part after # holds
+ * what is looked at (the moment, the request) or a hand-over of mission progress.
+ */
+
+/** @typedef {import("./types.js").Changes} Changes */
+/** @typedef {import("./types.js").Labs} Labs */
+
+/**
+ * @param {Labs} labs
+ * @param {string} search
+ * @returns {{lab: string, changes: Changes, problem: string|null}}
+ */
+export function readQuery(labs, search) {
+  const params = new URLSearchParams(search);
+  const names = Object.keys(labs.labs);
+  const asked = params.get("lab");
+  const first = names[0] ?? "";
+  const lab = asked !== null && asked in labs.labs ? asked : first;
+  params.delete("lab");
+  const { defaults } = /** @type {import("./types.js").Lab} */ (labs.labs[lab]);
+  /** @type {Changes} */
+  const changes = {};
+  for (const [name, text] of params) if (defaults[name] !== text) changes[name] = text;
+  if (asked === null || asked === lab) return { lab, changes, problem: null };
+  return { lab, changes: {}, problem: `This link asks for a lab “${asked}”. There are: ${names.join(", ")}.` };
+}
+
+/**
+ * The relative address of a setup.
+ * @param {Labs} labs
+ * @param {string} lab
+ * @param {Changes} changes
+ */
+export function addressOf(labs, lab, changes) {
+  const params = new URLSearchParams();
+  if (lab !== Object.keys(labs.labs)[0]) params.set("lab", lab);
+  for (const name of Object.keys(changes).sort()) params.set(name, changes[name] ?? "");
+  const query = params.toString();
+  return query ? `?${query}` : location.pathname;
+}
+
+/**
+ * @param {string} hash
+ * @returns {{t: number|null, request: number|null, progress: string|null}}
+ */
+export function readHash(hash) {
+  const params = new URLSearchParams(hash.slice(1));
+  return { t: wholeOrDecimal(params.get("t")), request: wholeOrDecimal(params.get("request")), progress: params.get("progress") };
+}
+
+/** @param {string|null} text @returns {number|null} */
+function wholeOrDecimal(text) {
+  return text !== null && /^\d{1,9}(\.\d{1,3})?$/.test(text) ? Number(text) : null;
+}

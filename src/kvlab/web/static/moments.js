@@ -1,0 +1,51 @@
+/** The moments of a run that tell its story: where the first picture stands, and the chips under the story. */
+
+/** @typedef {import("./payload.js").Payload} Payload */
+/** @typedef {{t: number, label: string}} Moment */
+
+const FULL = 0.999;
+
+/**
+ * Moments worth a look, in order of time.
+ * @param {Payload} payload
+ * @returns {Moment[]}
+ */
+export function moments(payload) {
+  const { t, usage, queue, recomputes, swaps } = payload.series;
+  /** @type {Moment[]} */
+  const found = [];
+  /** @param {number} place @param {string} label */
+  const add = (place, label) => {
+    if (place >= 0) found.push({ t: /** @type {number} */ (t[place]), label });
+  };
+  const full = usage.findIndex((share) => share >= FULL);
+  if (full >= 0) add(full, "memory full");
+  else add(highest(usage), "fullest");
+  add(recomputes.findIndex((count, i) => count + (swaps[i] ?? 0) > 0), "first preemption");
+  const longest = highest(queue);
+  if (queue[longest]) add(longest, `longest queue, ${queue[longest]}`);
+  if (payload.header.window_s !== null && payload.header.window_s < payload.header.end_s) {
+    found.push({ t: payload.header.window_s, label: "arrivals stop" });
+  }
+  return found.sort((a, b) => a.t - b.t);
+}
+
+/**
+ * Where the first picture stands: in the thick of the preemptions, or where memory is fullest.
+ * @param {Payload} payload
+ */
+export function tellingMoment(payload) {
+  const { t, usage, recomputes, swaps } = payload.series;
+  const together = Float32Array.from(recomputes, (count, i) => count + (swaps[i] ?? 0));
+  const peak = highest(together);
+  return t[together[peak] ? peak : highest(usage)] ?? 0;
+}
+
+/** @param {Float32Array} values @returns {number} place of the first of the largest; -1 of none */
+function highest(values) {
+  let best = values.length ? 0 : -1;
+  for (let i = 1; i < values.length; i++) {
+    if (/** @type {number} */ (values[i]) > /** @type {number} */ (values[best])) best = i;
+  }
+  return best;
+}

@@ -1,0 +1,52 @@
+/** One run in flight, the latest wins: what is asked for meanwhile is run next, what lies between is never run. */
+
+/** @template T */
+export class Runner {
+  /** @type {string|null} */
+  #flying = null;
+  /** @type {string|null} */
+  #next = null;
+  #abort = new AbortController();
+
+  /**
+   * @param {(query: string, signal: AbortSignal) => Promise<T>} run
+   * @param {{done: (result: T, query: string) => void, failed: (reason: unknown, query: string) => void,
+   *   busy: (busy: boolean) => void}} tell
+   */
+  constructor(run, tell) {
+    this.run = run;
+    this.tell = tell;
+  }
+
+  /**
+   * Asks for a run.
+   * @param {string} query
+   * @param {boolean} now  do not wait for an older one: it is of no use any more
+   */
+  want(query, now) {
+    if (query === this.#flying) {
+      this.#next = null;
+      return;
+    }
+    this.#next = query;
+    if (this.#flying === null) void this.#fly();
+    else if (now) this.#abort.abort();
+  }
+
+  async #fly() {
+    this.tell.busy(true);
+    while (this.#next !== null) {
+      const query = this.#next;
+      this.#flying = query;
+      this.#next = null;
+      this.#abort = new AbortController();
+      try {
+        this.tell.done(await this.run(query, this.#abort.signal), query);
+      } catch (reason) {
+        if (!this.#abort.signal.aborted) this.tell.failed(reason, query);
+      }
+    }
+    this.#flying = null;
+    this.tell.busy(false);
+  }
+}

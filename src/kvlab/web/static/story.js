@@ -1,0 +1,68 @@
+/** The head of the results: which lab this is, what happened in this run, and the moments worth a look. */
+
+import { byId, h, setText } from "./dom.js";
+import { moment } from "./format.js";
+import { STATES, STATE_TEXT } from "./lane_index.js";
+import { moments } from "./moments.js";
+
+/** @typedef {import("./types.js").State} State */
+
+export class Story {
+  /** @param {import("./session.js").Session} session @param {import("./store.js").Store} store */
+  constructor(session, store) {
+    this.session = session;
+    this.store = store;
+    store.on(["lab"], (state) => this.#showLab(state));
+    store.on(["payload"], (state) => this.#showRun(state));
+    store.on(["error"], (state) => this.#showError(state));
+    store.on(["busy"], ({ busy }) => byId("results").classList.toggle("busy", busy));
+  }
+
+  /** @param {State} state */
+  #showLab({ lab }) {
+    const { labs } = this.session.labs;
+    setText(byId("lab-title"), this.session.lab.title);
+    setText(byId("intro"), this.session.lab.intro);
+    document.title = `${this.session.lab.title} · kvlab`;
+    document.documentElement.dataset["lab"] = lab;
+    byId("labs").replaceChildren(...Object.entries(labs).map(([name, { title }]) =>
+      h("a", { href: `?lab=${name}`, "aria-current": name === lab ? "page" : null,
+        click: (/** @type {MouseEvent} */ event) => this.#switch(event, name) }, title)));
+    byId("lanes-legend").replaceChildren(...STATES.map((state) =>
+      h("li", { title: STATE_TEXT[state] }, h("i", { class: `key lane ${state}` }), state)));
+  }
+
+  /** @param {MouseEvent} event @param {string} name */
+  #switch(event, name) {
+    if (event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    if (name !== this.store.state.lab) this.session.openLab(name);
+  }
+
+  /** @param {State} state */
+  #showRun({ payload }) {
+    if (!payload) return;
+    const { header } = payload;
+    setText(byId("story"), header.story);
+    setText(byId("accounting"), header.accounting);
+    byId("moments").replaceChildren(...moments(payload).map(({ t, label }) =>
+      h("button", { type: "button", class: "chip", click: () => this.store.set({ t, playing: false }) },
+        h("b", {}, moment(t)), ` ${label}`)));
+    const keys = header.contiguous
+      ? [["solid", "holds tokens"], ["hatched", "reserved, unused"], ["free", "free"]]
+      : [["solid", "one colour per request"], ["shared", "shared"], ["copied", "just copied"], ["free", "free"]];
+    const shown = header.lab === "preemption-lab" ? keys.filter(([key]) => key === "solid" || key === "free") : keys;
+    byId("map-legend").replaceChildren(...shown.map(([key, text]) => h("li", {}, h("i", { class: `key cell ${key}` }), text)));
+  }
+
+  /** @param {State} state */
+  #showError({ error }) {
+    const box = byId("error");
+    box.hidden = !error;
+    byId("results").classList.toggle("stale", error !== null);
+    if (!error) return box.replaceChildren();
+    const text = h("p", {}, error.field ? h("code", {}, error.field) : null, error.field ? " " : null, error.message);
+    const back = h("button", { type: "button", click: () => this.session.replace({}) }, "Back to defaults");
+    box.replaceChildren(text, back);
+  }
+}

@@ -1,0 +1,53 @@
+/**
+ * Shapes of what the server sends and of what the page keeps. Types only: nothing here runs.
+ *
+ * @typedef {{name: string, label: string, kind: "range"|"choice"|"switch", unit: string, help: string,
+ *   group: "server"|"traffic"|"event", values: string[], labels: string[], on: string|null, off: string|null,
+ *   default: string}} Control
+ * @typedef {{name: string, label: string, unit: string, better: "lower"|"higher"|null, main: boolean}} Tile
+ * @typedef {{metric: string, op: string, limit: number, text: string}} Goal
+ * @typedef {{text: string, options: string[], answer?: number}} Question
+ * @typedef {{id: string, title: string, story: string, setup: Record<string, string>, levers: string[], goals: Goal[],
+ *   prices: {field: string, text: string}[], hints: string[], why: string, vllm_flag: string,
+ *   question: Question|null}} MissionCard
+ * @typedef {{title: string, intro: string, controls: Control[], tiles: Tile[], missions: MissionCard[],
+ *   defaults: Record<string, string>}} Lab
+ * @typedef {{label: string, unit: string, formula: string, source: string, engines: Record<string, string>}} Term
+ * @typedef {{version: number, labs: Record<string, Lab>, glossary: Record<string, Term>,
+ *   not_modelled: string[]}} Labs
+ *
+ * @typedef {{value: number|null, text: string}} TileValue
+ * @typedef {{met: boolean, text: string, value: string}} GoalVerdict
+ * @typedef {{met: boolean, stars: number, cost: number, goals: GoalVerdict[]}} Verdict
+ * @typedef {{lab: string, changes: Record<string, string>, tiles: Record<string, TileValue>, story: string,
+ *   accounting: string, end_s: number, window_s: number|null, num_blocks: number, num_cpu_blocks: number,
+ *   block_size: number, unit: "block"|"token", contiguous: boolean, snapshot_times: number, command: string,
+ *   flags: string, missions: Record<string, Verdict>,
+ *   sections: {name: string, type: "f32"|"u32"|"u16", count: number}[]}} Header
+ *
+ * @typedef {{sample: number, blocks: number[], shared: boolean[]}} BlockTable
+ * @typedef {{id: number, arrival_s: number, prompt_tokens: number, output_tokens: number, state: string,
+ *   tables: BlockTable[], cpu_blocks: number[], events: {t: number, text: string}[]}} RequestDetail
+ *
+ * @typedef {Record<string, string>} Changes  settings that differ from the lab's defaults, as the texts of links
+ * @typedef {{query: string, changes: Changes, payload: import("./payload.js").Payload}} Pin
+ *
+ * @typedef {object} State
+ * @property {string} lab
+ * @property {Changes} changes
+ * @property {import("./payload.js").Payload|null} payload  the newest finished run, which every picture shows
+ * @property {Record<string, TileValue>|null} before  tiles that the deltas compare with
+ * @property {boolean} busy  a run is on its way
+ * @property {import("./api.js").ApiError|null} error
+ * @property {number} t  the moment shown, in seconds
+ * @property {boolean} playing
+ * @property {number} speed  simulated seconds per second
+ * @property {number|null} hover  request under the pointer or the cursor
+ * @property {number|null} picked  request whose block table is open
+ * @property {number|null} block  physical block that the block table points at
+ * @property {Pin|null} pin
+ * @property {string|null} mission  id of the mission being played
+ * @property {{token: string, name: string, requests: number}|null} trace
+ * @property {number} theme  counts changes of the colours, so that canvases are drawn again
+ */
+export {};
