@@ -6,6 +6,7 @@ import json
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ class Payload:
         """The owner word of every block at each moment."""
         offset, runs = self.sections[what + "_offset"], self.sections["runs" if what == "snap" else what + "_runs"]
         owner = [0] * size
-        for first, after in zip(offset[:-1], offset[1:], strict=True):
+        for first, after in pairwise(offset.tolist()):
             for start, length, word in runs.reshape(-1, 3)[first:after].tolist():
                 owner[start : start + length] = [word] * length
             yield list(owner)
@@ -31,7 +32,7 @@ class Payload:
     def segments(self) -> Iterator[list[list[int]]]:
         """(start, reserved, used, owner word) at each moment."""
         offset, words = self.sections["seg_offset"], self.sections["segments"].reshape(-1, 4)
-        for first, after in zip(offset[:-1], offset[1:], strict=True):
+        for first, after in pairwise(offset.tolist()):
             yield words[first:after].tolist()
 
 

@@ -23,6 +23,7 @@ INTERRUPTED: Final = 130
 PIPE_CLOSED: Final = 141
 
 COMMANDS: Final = {
+    "lab": "Open the labs in the browser.",
     "run": "Simulate a lab on drawn traffic or on a trace.",
     "compare": "Put runs side by side, with the change of every figure.",
     "explain": "Say what a metric or a setting means, and what engines call it.",

@@ -1,0 +1,283 @@
+"""The local server: the page's files, the labs, runs. All computing is done by worker processes."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Final
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from kvlab.errors import KvlabError
+from kvlab.scenarios import Scenario, preset
+from kvlab.setting_table import RULES
+from kvlab.web.assets import Asset, Assets, asset_of
+from kvlab.web.errors import CONFLICT, NOT_FOUND, TIMEOUT, Refusal, RefusedError, refusal_of
+from kvlab.web.guard import Guard, refused
+from kvlab.web.jobs import Answer, DetailJob, Job, RunJob, TraceJob
+from kvlab.web.labs import tables
+from kvlab.web.limits import MAX_UPLOAD_BYTES
+from kvlab.web.pool import Pool
+from kvlab.web.queries import fields_of, scenario_of, take_client, take_moment
+from kvlab.web.uploads import Uploads, too_large
+from kvlab.workloads.traces.formats import trace_format
+
+UPLOAD_S: Final = 60.0
+_CACHE_BYTES: Final = 64 * 2**20
+_LOOPBACK: Final = ("127.0.0.1", "::1", "testclient")
+_BINARY: Final = "application/octet-stream"
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+class _Cache:
+    """Payloads of the latest scenarios, up to so many bytes."""
+
+    def __init__(self, most_bytes: int = _CACHE_BYTES) -> None:
+        self._most_bytes = most_bytes
+        self._kept: OrderedDict[object, tuple[bytes, bool]] = OrderedDict()
+        self._bytes = 0
+
+    def get(self, key: object) -> tuple[bytes, bool] | None:
+        """A payload, and whether it is compressed."""
+        found = self._kept.get(key)
+        if found is not None:
+            self._kept.move_to_end(key)
+        return found
+
+    def put(self, key: object, data: bytes, *, packed: bool) -> None:
+        """Keeps a payload; those that were not asked for in a long time go."""
+        before = self._kept.pop(key, None)
+        self._bytes += len(data) - (0 if before is None else len(before[0]))
+        self._kept[key] = (data, packed)
+        while self._bytes > self._most_bytes:
+            _, (old, _) = self._kept.popitem(last=False)
+            self._bytes -= len(old)
+
+
+class Server:
+    """Handlers of all addresses, and what they share."""
+
+    def __init__(self, assets: Assets | None = None, pool: Pool | None = None) -> None:
+        self._assets = Assets() if assets is None else assets
+        self._pool = Pool() if pool is None else pool
+        self._uploads = Uploads()
+        self._cache = _Cache()
+        self._labs = asset_of(json.dumps(tables(), ensure_ascii=False).encode(), "json")
+        self._latest: dict[str, asyncio.Task[Answer]] = {}
+
+    def app(self, hosts: tuple[str, ...] = ()) -> Guard:
+        """The ASGI app, for requests to those hosts besides localhost and IP addresses."""
+        routes = [
+            Route("/", self._page),
+            Route("/api/labs", self._send_labs),
+            Route("/api/run", _guarded(self._run)),
+            Route("/api/request", _guarded(self._request)),
+            Route("/api/scenario", _guarded(self._scenario)),
+            Route("/api/trace", _guarded(self._trace), methods=["POST"]),
+            Route("/{name:path}", self._file),
+        ]
+        app = Starlette(routes=routes, lifespan=self._lifespan, exception_handlers={HTTPException: _http_error})
+        return Guard(app, hosts)
+
+    @asynccontextmanager
+    async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:
+        self._pool.start()
+        warming = asyncio.create_task(self._warm())
+        try:
+            yield
+        finally:
+            warming.cancel()
+            self._pool.close()
+            self._uploads.close()
+
+    async def _warm(self) -> None:
+        """The first pictures of both labs are ready before anybody asks."""
+        for lab in RULES:
+            scenario = preset(lab)
+            answer = await self._pool.do(RunJob(scenario=scenario, shown=scenario, packed=True))
+            if isinstance(answer, bytes):
+                self._cache.put(scenario, answer, packed=True)
+
+    async def _page(self, request: Request) -> Response:
+        return self._asset(request, self._assets.find("index.html"), "index.html")
+
+    async def _file(self, request: Request) -> Response:
+        name = request.path_params["name"].removeprefix("static/")
+        return self._asset(request, self._assets.find(name), request.url.path)
+
+    async def _send_labs(self, request: Request) -> Response:
+        return self._asset(request, self._labs, "")
+
+    def _asset(self, request: Request, asset: Asset | None, name: str) -> Response:
+        if asset is None:
+            return refused(Refusal(status=NOT_FOUND, message="there is nothing here", field="path", value=name))
+        headers = {"Cache-Control": "no-cache", "ETag": asset.etag, "Vary": "Accept-Encoding"}
+        if asset.etag in request.headers.get("if-none-match", ""):
+            return Response(status_code=304, headers=headers)
+        if asset.packed is not None and _takes_gzip(request):
+            return Response(asset.packed, headers=headers | {"Content-Encoding": "gzip"}, media_type=asset.type)
+        return Response(asset.data, headers=headers, media_type=asset.type)
+
+    async def _run(self, request: Request) -> Response:
+        fields = fields_of(request.url.query)
+        client = take_client(fields, request.headers.get("x-client"))
+        scenario, shown = self._scenarios(fields)
+        found = self._cache.get(scenario)
+        if found is None:
+            # a browser on this machine gets the bytes faster than anybody could compress them
+            packed = _takes_gzip(request) and not _is_near(request)
+            answer = await self._work(request, RunJob(scenario=scenario, shown=shown, packed=packed), client)
+            if isinstance(answer, Refusal):
+                return self._refused(answer, fields)
+            found = (answer, packed)
+            self._cache.put(scenario, answer, packed=packed)
+        return _payload(request, *found)
+
+    async def _request(self, request: Request) -> Response:
+        fields = fields_of(request.url.query)
+        client = take_client(fields, request.headers.get("x-client"))
+        request_id, t_ns = take_moment(fields)
+        scenario, _ = self._scenarios(fields)
+        job = DetailJob(scenario=scenario, request_id=request_id, t_ns=t_ns)
+        answer = await self._work(request, job, None if client is None else f"{client}/request")
+        if isinstance(answer, Refusal):
+            return self._refused(answer, fields)
+        return Response(answer, headers={"Cache-Control": "no-store"}, media_type="application/json")
+
+    async def _scenario(self, request: Request) -> Response:
+        fields = fields_of(request.url.query)
+        take_client(fields, None)
+        _, shown = self._scenarios(fields)
+        headers = {
+            "Cache-Control": "no-store",
+            "Content-Disposition": f'attachment; filename="kvlab-{shown.rules}.json"',
+        }
+        return Response(shown.to_json(), headers=headers, media_type="application/json")
+
+    async def _trace(self, request: Request) -> Response:
+        fields = fields_of(request.url.query)
+        take_client(fields, None)
+        name, given = fields.pop("name", "trace"), fields.pop("format", "")
+        for field in fields:
+            raise RefusedError(Refusal(status=400, message=f"unknown field {field}", field=field, value=fields[field]))
+        chosen = given if given not in ("", "none") else None
+        if chosen is not None:
+            trace_format(chosen, "format")
+        declared = request.headers.get("content-length", "")
+        if declared.isdigit() and int(declared) > 8 * MAX_UPLOAD_BYTES:
+            raise too_large(int(declared))  # not worth waiting for
+        try:
+            async with asyncio.timeout(UPLOAD_S):
+                upload = await self._uploads.receive(request.stream(), name, chosen)
+        except TimeoutError:
+            message = f"the file did not come whole within {UPLOAD_S:g} s"
+            raise RefusedError(
+                Refusal(status=TIMEOUT, message=message, field="body", value=name, limit=UPLOAD_S)
+            ) from None
+        answer = await self._pool.do(TraceJob(path=upload.path, format=chosen))
+        if isinstance(answer, Refusal):
+            self._uploads.drop(upload)
+            return refused(_renamed(answer, upload.path, upload.name))
+        self._uploads.keep(upload)
+        document = {"trace": upload.token, "name": upload.name, **json.loads(answer)}
+        return Response(json.dumps(document), headers={"Cache-Control": "no-store"}, media_type="application/json")
+
+    def _scenarios(self, fields: Mapping[str, str]) -> tuple[Scenario, Scenario]:
+        """The scenario that is run, and the one that is shown: it calls an uploaded trace by its name."""
+        query = scenario_of(fields, self._uploads.find)
+        if query.trace is None:
+            return query.scenario, query.scenario
+        return query.scenario, query.scenario.replace(trace=query.trace.name)
+
+    async def _work(self, request: Request, job: Job, client: str | None) -> Answer:
+        """The answer to a job; the client's earlier one is stopped, and this one when its client goes away."""
+        work = asyncio.create_task(self._pool.do(job))
+        if client is not None:
+            before = self._latest.get(client)
+            if before is not None:
+                before.cancel()
+            self._latest[client] = work
+        gone = asyncio.create_task(_disconnect(request))
+        try:
+            await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            work.cancel()  # nothing happens to one that is done
+            gone.cancel()
+            if client is not None and self._latest.get(client) is work:
+                del self._latest[client]
+        if not work.done() or work.cancelled():
+            message = "a newer request of the same client came before this one was done"
+            return Refusal(status=CONFLICT, message=message, field="client", value=client)
+        return work.result()
+
+    def _refused(self, refusal: Refusal, fields: Mapping[str, str]) -> Response:
+        if "trace" in fields and fields["trace"] != "none":
+            upload = self._uploads.find(fields["trace"])
+            refusal = _renamed(refusal, upload.path, upload.name)
+        return refused(refusal)
+
+
+def _guarded(handler: Handler) -> Handler:
+    """The handler with errors as JSON."""
+
+    async def handle(request: Request) -> Response:
+        try:
+            return await handler(request)
+        except RefusedError as error:
+            return refused(error.refusal)
+        except KvlabError as error:
+            return refused(refusal_of(error))
+        except ClientDisconnect:
+            return Response(status_code=400)  # nobody is there to read it
+
+    return handle
+
+
+async def _http_error(request: Request, error: Exception) -> Response:
+    """What Starlette itself refuses: an address or a method that isn't there."""
+    assert isinstance(error, HTTPException)
+    response = refused(Refusal(status=error.status_code, message=error.detail, field="path", value=request.url.path))
+    response.headers.update(error.headers or {})
+    return response
+
+
+async def _disconnect(request: Request) -> None:
+    """Returns when the client has gone."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def _renamed(refusal: Refusal, path: str, name: str) -> Refusal:
+    return Refusal(
+        status=refusal.status,
+        message=refusal.message.replace(path, name),
+        field=refusal.field,
+        value=name if refusal.value == path else refusal.value,
+        limit=refusal.limit,
+    )
+
+
+def _payload(request: Request, data: bytes, packed: bool) -> Response:
+    headers = {"Cache-Control": "no-store"}
+    if packed and _takes_gzip(request):
+        headers["Content-Encoding"] = "gzip"
+    elif packed:
+        data = gzip.decompress(data)
+    return Response(data, headers=headers, media_type=_BINARY)
+
+
+def _takes_gzip(request: Request) -> bool:
+    return "gzip" in request.headers.get("accept-encoding", "")
+
+
+def _is_near(request: Request) -> bool:
+    return request.client is not None and request.client.host in _LOOPBACK
