@@ -17,6 +17,7 @@ from kvlab.core.request import Request, RequestSource
 from kvlab.core.schedulers import scheduler_for
 from kvlab.core.schedulers.base import Decisions, Scheduler
 from kvlab.core.sequence import NEVER, Job
+from kvlab.errors import ConfigError
 
 Monitor = Callable[[int, int], bool]
 """(clock in ns, requests ended so far) -> whether to stop. Called every `MONITOR_STEPS` full steps."""
@@ -43,6 +44,8 @@ def simulate(
         window_ns: tokens emitted up to then are counted apart.
         slo: what a good request meets.
         check: assert every invariant of the whole state before each step; slow.
+    Raises:
+        ConfigError: a policy that isn't known, or a request that the rules do not describe.
     """
     engine = Engine(config, source, recording=recording, window_ns=window_ns, slo=slo)
     return engine.run(monitor, check=check)
@@ -114,6 +117,10 @@ class Engine:
             self.now_ns = self._next_arrival_ns
 
     def _receive(self, request: Request) -> None:
+        if request.prompt_tokens < 1 or not request.output_tokens or min(request.output_tokens) < 1:
+            raise ConfigError(
+                f"request {request.id}", tuple(request[2:4]), "prompt and outputs must be at least 1 token"
+            )
         self.ledger.arrived += 1
         if self.scheduler.can_ever_run(request):
             self.scheduler.waiting.add(Job(request))

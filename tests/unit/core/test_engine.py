@@ -6,15 +6,21 @@ import dataclasses
 
 import pytest
 
-from kvlab.core.config import EVERYTHING, METRICS, PreemptionLabConfig, Recording, Slo
+from kvlab.core.config import EVERYTHING, METRICS, BlockTableLabConfig, LabConfig, PreemptionLabConfig, Recording, Slo
 from kvlab.core.engine import MONITOR_STEPS, Engine, simulate
 from kvlab.core.request import OpenLoop, Request
+from kvlab.errors import ConfigError, UnknownNameError
 
 # a step lasts 10 ns + 1 ns per running sequence; prefill is free
 CONFIG = PreemptionLabConfig(
     num_gpu_blocks=4, num_cpu_blocks=0, block_size=4, max_num_seqs=4, headroom_blocks=0, preemption_mode="recompute",
     prefill_budget_tokens=100, base_ns=10, per_seq_ns=1, per_prefill_token_ns=0, swap_per_token_ns=0,
     swap_per_block_ns=0,
+)  # fmt: skip
+
+BLOCK_TABLES = BlockTableLabConfig(
+    allocator="paged", kv_tokens=64, block_size=4, max_tokens=8, max_num_seqs=4, base_ns=10, per_seq_ns=1,
+    per_context_token_ns=0, per_prefill_token_ns=0, paging_overhead_num=0, paging_overhead_den=1,
 )  # fmt: skip
 
 
@@ -96,6 +102,25 @@ def test_a_stopped_run_accounts_for_every_request_and_closes_its_log() -> None:
     assert totals.unfinished > 0
     assert any(stay.end == "open" for stay in run.stays)
     assert all(stay.start_step <= stay.end_step <= totals.steps for stay in run.stays)
+
+
+@pytest.mark.parametrize(("config", "wrong"), [
+    (CONFIG, Request(0, 0, 0, (1,))),
+    (CONFIG, Request(0, 0, 1, (0,))),
+    (CONFIG, Request(0, 0, 1, ())),
+    (CONFIG, Request(0, 0, 1, (1, 1))),
+    (BLOCK_TABLES, Request(0, 0, 1, (1, 9))),
+])  # fmt: skip
+def test_a_request_that_the_rules_do_not_describe_is_named(config: LabConfig, wrong: Request) -> None:
+    with pytest.raises(ConfigError, match="request 0"):
+        simulate(config, OpenLoop([wrong]))
+
+
+def test_a_policy_that_is_not_known_is_named() -> None:
+    with pytest.raises(UnknownNameError, match="did you mean"):
+        simulate(dataclasses.replace(CONFIG, preemption_mode="swop"), OpenLoop([]))
+    with pytest.raises(UnknownNameError, match="did you mean"):
+        simulate(dataclasses.replace(BLOCK_TABLES, allocator="payed"), OpenLoop([]))
 
 
 def test_check_finds_a_lost_block() -> None:

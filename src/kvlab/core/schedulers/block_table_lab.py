@@ -16,12 +16,15 @@ from kvlab.core.request import Request
 from kvlab.core.schedulers.base import Decisions, stay_of
 from kvlab.core.sequence import NEVER, Job, Seq
 from kvlab.core.victims import VICTIM_POLICIES
+from kvlab.errors import ConfigError, UnknownNameError
 
 
 class BlockTableLab:
     """See `kvlab.core.schedulers.base.Scheduler`. Admission, preemption and limits are by whole requests."""
 
     def __init__(self, config: BlockTableLabConfig, *, log_memory: bool) -> None:
+        if config.allocator not in ALLOCATORS:
+            raise UnknownNameError("allocator", config.allocator, ALLOCATORS)
         self.config = config
         self.cost = context_cost(config)
         self.memory: Allocator = ALLOCATORS[config.allocator](config)
@@ -57,7 +60,9 @@ class BlockTableLab:
 
     def can_ever_run(self, request: Request) -> bool:
         """Whether the samples are few enough, and fit into empty memory."""
-        assert max(request.output_tokens) <= self.config.max_tokens, f"request {request.id} exceeds max_tokens"
+        longest = max(request.output_tokens)
+        if longest > self.config.max_tokens:
+            raise ConfigError(f"output of request {request.id}", longest, f"max_tokens is {self.config.max_tokens}")
         return len(request.output_tokens) <= self.config.max_num_seqs and self.memory.can_ever_hold(request)
 
     def schedule(self, step: int) -> Decisions:

@@ -21,6 +21,7 @@ from kvlab.core.request import Request
 from kvlab.core.schedulers.base import Decisions, stay_of
 from kvlab.core.sequence import NEVER, Job, Seq
 from kvlab.core.victims import VICTIM_POLICIES
+from kvlab.errors import ConfigError, UnknownNameError
 from kvlab.units import ceil_div
 
 _by_arrival = attrgetter("request.arrival_ns", "id")
@@ -30,6 +31,8 @@ class PreemptionLab:
     """See `kvlab.core.schedulers.base.Scheduler`. Requests have one sample each."""
 
     def __init__(self, config: PreemptionLabConfig, *, log_memory: bool) -> None:
+        if config.preemption_mode not in PREEMPTION_MODES:
+            raise UnknownNameError("preemption_mode", config.preemption_mode, PREEMPTION_MODES)
         self.config = config
         self._max_num_seqs = config.max_num_seqs
         self._prefill_budget = config.prefill_budget_tokens
@@ -71,7 +74,8 @@ class PreemptionLab:
 
     def can_ever_run(self, request: Request) -> bool:
         """Whether all tokens that get KV fit into an empty pool; the last one emitted gets none."""
-        assert len(request.output_tokens) == 1, f"request {request.id} has {len(request.output_tokens)} samples"
+        if len(request.output_tokens) != 1:
+            raise ConfigError(f"samples of request {request.id}", len(request.output_tokens), "this lab knows only one")
         stored = request.prompt_tokens + request.output_tokens[0] - 1
         return ceil_div(stored, self.block_size) <= self.gpu.num_blocks
 
