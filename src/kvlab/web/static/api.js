@@ -18,6 +18,9 @@ export class ApiError extends Error {
   }
 }
 
+/** Status of a run that a newer one of the same page took the place of. */
+export const CONFLICT = 409;
+
 /** Names this page to the server, so that a newer run cancels this page's older one and nobody else's. */
 const CLIENT = Array.from(crypto.getRandomValues(new Uint32Array(2)), (word) => word.toString(36)).join("");
 
@@ -56,7 +59,7 @@ export async function fetchRun(query, signal) {
  * @returns {Promise<import("./types.js").RequestDetail>}
  */
 export async function fetchRequest(query, id, t, signal) {
-  return (await ask(`api/request?${query}&id=${id}&t=${t}`, { signal })).json();
+  return (await ask(`api/request?${query}&id=${id}&t=${t}`, { signal, headers: { "X-Client": CLIENT } })).json();
 }
 
 /** @param {string} query @returns {Promise<Blob>} */

@@ -23,7 +23,7 @@ export function h(tag, props = {}, ...children) {
   return element;
 }
 
-const ATTRIBUTES = new Set(["class", "for", "role", "popover", "list"]);
+const ATTRIBUTES = new Set(["class", "for", "role", "popover"]);
 
 /** @param {Child} child @returns {child is Node|string} */
 function isShown(child) {

@@ -4,6 +4,7 @@ import { fetchRequest } from "./api.js";
 import { byId, h, icon } from "./dom.js";
 import { moment, whole } from "./format.js";
 import { css, hueOf } from "./hues.js";
+import { indexAt } from "./payload.js";
 import { colorsOf, isDark } from "./theme.js";
 
 /** @typedef {import("./types.js").RequestDetail} RequestDetail */
@@ -39,12 +40,13 @@ export class Inspect {
   }
 
   async #load() {
-    const { picked, t } = this.store.state;
-    if (picked === null) return;
+    const { picked, payload, t: shown } = this.store.state;
+    if (picked === null || !payload) return;
+    const t = payload.moments[indexAt(payload.moments, shown)] ?? shown; // the moment of the map, so that both agree
     this.#abort.abort();
     this.#abort = new AbortController();
     try {
-      const detail = await fetchRequest(this.session.query, picked, Number(t.toFixed(3)), this.#abort.signal);
+      const detail = await fetchRequest(this.session.query, picked, Number(t.toFixed(4)), this.#abort.signal);
       if (this.store.state.picked === picked) this.#show(detail);
     } catch (reason) {
       if (reason instanceof DOMException) return;
@@ -86,7 +88,11 @@ export class Inspect {
   }
 
   /** Logical block above physical block. @param {import("./types.js").BlockTable} table @param {boolean} several */
-  #table({ sample, blocks, shared }, several) {
+  #table({ sample, blocks, shared, segment }, several) {
+    if (segment) {
+      const { start, reserved, used } = segment;
+      return h("p", {}, `${several ? `Sample ${sample + 1}: one` : "One"} range from token ${whole(start)} to ${whole(start + reserved - 1)}: ${whole(reserved)} tokens reserved, ${whole(used)} used.`);
+    }
     const name = several ? `Sample ${sample + 1}: block table` : "Block table";
     const cells = blocks.map((block, logical) =>
       h("li", { class: shared[logical] ? "shared" : "", title: `logical block ${logical} is physical block ${block}${shared[logical] ? ", shared" : ""}`,

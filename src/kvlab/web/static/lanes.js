@@ -1,11 +1,11 @@
 /**
- * Lives of the requests around the moment shown, one row each, under the same time axis as the chart. Thick bars hold
- * GPU memory, thin ones wait without any.
+ * Lives of the requests around the moment shown, one row each, in a window of time that moves along. Thick bars hold GPU
+ * memory, thin ones wait without any.
  */
 
-import { GUTTER, font, momentUnder, onWidth, surface } from "./canvas.js";
+import { GUTTER, font, onWidth, surface, tickStep } from "./canvas.js";
 import { byId, setText } from "./dom.js";
-import { moment } from "./format.js";
+import { moment, whole } from "./format.js";
 import { css, hueOf } from "./hues.js";
 import { colorsOf, isDark } from "./theme.js";
 
@@ -17,7 +17,10 @@ const ROWS = 18;
 /** Of the rows, those above the newest request that got in. */
 const ABOVE = 12;
 const THICK = 8;
-const THIN = 2;
+const THIN = { queued: 2, paused: 4, swapped: 4 };
+const AXIS = 18;
+/** Seconds shown. */
+export const WINDOW_S = 40;
 
 /** @param {LaneState} state @param {Colors} colors */
 export function stateColor(state, colors) {
@@ -55,57 +58,82 @@ export class Lanes {
     return picked === null || rows.includes(picked) ? rows : [picked, ...rows.slice(0, -1)];
   }
 
+  /** First second of the window: the moment shown stands in its middle, except at both ends of the run. */
+  #from() {
+    const { payload, t } = this.store.state;
+    return Math.max(0, Math.min(t - WINDOW_S / 2, (payload?.header.end_s ?? 0) - WINDOW_S));
+  }
+
   #draw() {
     const { payload, t, hover, picked, theme } = this.store.state;
     const width = this.box.clientWidth;
     if (!payload || !width) return;
     this.#rows = this.#choose();
-    const { context, height } = surface(this.canvas, width, ROWS * PITCH + 2);
+    const { context } = surface(this.canvas, width, ROWS * PITCH + AXIS);
     const colors = colorsOf(theme);
-    const dark = isDark(colors);
-    const scale = (width - 2 * GUTTER) / Math.max(payload.header.end_s, 1e-9);
+    const from = this.#from();
+    const scale = (width - GUTTER) / WINDOW_S;
     context.font = font(10);
     context.textBaseline = "middle";
-    context.textAlign = "right";
     this.#rows.forEach((id, row) => {
-      const middle = row * PITCH + PITCH / 2 + 1;
+      const middle = row * PITCH + PITCH / 2;
       const focus = id === (hover ?? picked);
       context.fillStyle = focus ? colors.band : "transparent";
       context.fillRect(0, middle - PITCH / 2, width, PITCH);
-      context.fillStyle = css(hueOf(id, dark));
+      for (const { state, start, end } of payload.lanes.spans(id)) {
+        const left = Math.max(GUTTER, GUTTER + (start - from) * scale);
+        const right = GUTTER + (end - from) * scale;
+        if (right < GUTTER || left > width) continue;
+        const size = state in THIN ? THIN[/** @type {keyof typeof THIN} */ (state)] : THICK;
+        context.fillStyle = stateColor(state, colors);
+        context.fillRect(left, middle - size / 2, Math.max(1, Math.min(right, width) - left), size);
+      }
+      context.fillStyle = css(hueOf(id, isDark(colors)));
       context.fillRect(0, middle - 4, 4, 8);
       context.fillStyle = focus ? colors.ink : colors.muted;
+      context.textAlign = "right";
       context.fillText(String(id), GUTTER - 8, middle);
-      for (const { state, start, end } of payload.lanes.spans(id)) {
-        const thin = state === "queued" || state === "paused" || state === "swapped";
-        const size = thin ? (state === "queued" ? THIN : 4) : THICK;
-        context.fillStyle = stateColor(state, colors);
-        context.fillRect(GUTTER + start * scale, middle - size / 2, Math.max(1, (end - start) * scale), size);
-      }
     });
-    const x = GUTTER + t * scale;
+    this.#axis(context, colors, from, scale, width);
+    this.#mark(context, colors, GUTTER + (t - from) * scale);
+    setText(byId("lanes-title"), `Requests around ${moment(t)}`);
+  }
+
+  /** @param {CanvasRenderingContext2D} context @param {Colors} colors @param {number} from @param {number} scale @param {number} width */
+  #axis(context, colors, from, scale, width) {
+    const step = tickStep(WINDOW_S, width / 90);
+    context.fillStyle = colors.muted;
+    context.textAlign = "center";
+    context.font = font(11);
+    for (let at = Math.ceil(from / step) * step; at <= from + WINDOW_S; at += step) {
+      const x = GUTTER + (at - from) * scale;
+      if (x < width - 14) context.fillText(`${whole(at)} s`, x, ROWS * PITCH + AXIS / 2 + 2);
+    }
+  }
+
+  /** @param {CanvasRenderingContext2D} context @param {Colors} colors @param {number} x */
+  #mark(context, colors, x) {
     context.strokeStyle = colors.ink;
     context.lineWidth = 1.5;
     context.setLineDash([4, 3]);
     context.beginPath();
     context.moveTo(x, 0);
-    context.lineTo(x, height);
+    context.lineTo(x, ROWS * PITCH);
     context.stroke();
     context.setLineDash([]);
-    setText(byId("lanes-title"), `Requests around ${moment(t)}`);
   }
 
   /** @param {PointerEvent|MouseEvent} event */
   #rowUnder(event) {
-    return this.#rows[Math.floor((event.offsetY - 1) / PITCH)] ?? null;
+    return this.#rows[Math.floor(event.offsetY / PITCH)] ?? null;
   }
 
   /** A click picks the request and goes to the moment under the pointer. @param {MouseEvent} event @param {import("./playback.js").Playback} playback */
   #click(event, playback) {
     const id = this.#rowUnder(event);
-    const end = this.store.state.payload?.header.end_s ?? 0;
     this.store.set({ picked: id });
-    if (event.offsetX >= GUTTER) playback.seek(momentUnder(event, this.box, end));
+    const scale = (this.box.clientWidth - GUTTER) / WINDOW_S;
+    if (event.offsetX >= GUTTER) playback.seek(this.#from() + (event.offsetX - GUTTER) / scale);
   }
 
   /** @param {KeyboardEvent} event */

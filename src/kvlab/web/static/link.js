@@ -1,6 +1,6 @@
 /**
  * The address bar. The query holds the lab and what differs from its defaults, nothing else; the part after # holds
- * what is looked at (the moment, the request) or a hand-over of mission progress.
+ * what is looked at (moment, request), the mission being played, or a hand-over of progress.
  */
 
 /** @typedef {import("./types.js").Changes} Changes */
@@ -15,10 +15,9 @@ export function readQuery(labs, search) {
   const params = new URLSearchParams(search);
   const names = Object.keys(labs.labs);
   const asked = params.get("lab");
-  const first = names[0] ?? "";
-  const lab = asked !== null && asked in labs.labs ? asked : first;
+  const lab = asked !== null && names.includes(asked) ? asked : names[0] ?? "";
   params.delete("lab");
-  const { defaults } = /** @type {import("./types.js").Lab} */ (labs.labs[lab]);
+  const defaults = labs.labs[lab]?.defaults ?? {};
   /** @type {Changes} */
   const changes = {};
   for (const [name, text] of params) if (defaults[name] !== text) changes[name] = text;
@@ -31,25 +30,31 @@ export function readQuery(labs, search) {
  * @param {Labs} labs
  * @param {string} lab
  * @param {Changes} changes
+ * @param {string|null} mission
  */
-export function addressOf(labs, lab, changes) {
+export function addressOf(labs, lab, changes, mission) {
   const params = new URLSearchParams();
   if (lab !== Object.keys(labs.labs)[0]) params.set("lab", lab);
   for (const name of Object.keys(changes).sort()) params.set(name, changes[name] ?? "");
   const query = params.toString();
-  return query ? `?${query}` : location.pathname;
+  return (query ? `?${query}` : location.pathname) + (mission === null ? "" : `#mission=${mission}`);
 }
 
 /**
  * @param {string} hash
- * @returns {{t: number|null, request: number|null, progress: string|null}}
+ * @returns {{t: number|null, request: number|null, mission: string|null, progress: string|null}}
  */
 export function readHash(hash) {
   const params = new URLSearchParams(hash.slice(1));
-  return { t: wholeOrDecimal(params.get("t")), request: wholeOrDecimal(params.get("request")), progress: params.get("progress") };
+  return {
+    t: decimal(params.get("t")),
+    request: decimal(params.get("request")),
+    mission: params.get("mission"),
+    progress: params.get("progress"),
+  };
 }
 
-/** @param {string|null} text @returns {number|null} */
-function wholeOrDecimal(text) {
+/** @param {string|null} text */
+function decimal(text) {
   return text !== null && /^\d{1,9}(\.\d{1,3})?$/.test(text) ? Number(text) : null;
 }

@@ -4,6 +4,8 @@
 /** @typedef {{t: number, label: string}} Moment */
 
 const FULL = 0.999;
+/** Bins to each side that count as one stretch of trouble. */
+const NEAR = 30;
 
 /**
  * Moments worth a look, in order of time.
@@ -31,14 +33,16 @@ export function moments(payload) {
 }
 
 /**
- * Where the first picture stands: in the thick of the preemptions, or where memory is fullest.
+ * Where the first picture stands: at a preemption in the thick of them, or where memory is fullest.
  * @param {Payload} payload
  */
 export function tellingMoment(payload) {
   const { t, usage, recomputes, swaps } = payload.series;
-  const together = Float32Array.from(recomputes, (count, i) => count + (swaps[i] ?? 0));
-  const peak = highest(together);
-  return t[together[peak] ? peak : highest(usage)] ?? 0;
+  const counts = Float32Array.from(recomputes, (count, i) => count + (swaps[i] ?? 0));
+  const around = counts.map((count, i) =>
+    count ? counts.subarray(Math.max(0, i - NEAR), i + NEAR + 1).reduce((sum, near) => sum + near, 0) : 0);
+  const peak = highest(around);
+  return t[around[peak] ? peak : highest(usage)] ?? 0;
 }
 
 /** @param {Float32Array} values @returns {number} place of the first of the largest; -1 of none */

@@ -1,9 +1,9 @@
-/** What a reader can do to the setup: change it, commit it, go back; and what follows from that. */
+/** What a reader can do to the setup: change it, commit it, go back, play a mission; and what follows from that. */
 
-import { ApiError, fetchRun, queryOf } from "./api.js";
+import { ApiError, CONFLICT, fetchRun, queryOf } from "./api.js";
 import { addressOf, readHash, readQuery } from "./link.js";
-import { Runner } from "./runner.js";
 import { tellingMoment } from "./moments.js";
+import { Runner } from "./runner.js";
 
 /** @typedef {import("./types.js").Changes} Changes */
 /** @typedef {import("./types.js").TileValue} TileValue */
@@ -13,11 +13,8 @@ const KNOWN_TILES = 64;
 export class Session {
   /** Tiles of recent setups, for the deltas. @type {Map<string, Record<string, TileValue>>} */
   #tiles = new Map();
-  #committed = "";
-  /** The setup that the pictures show. */
-  #shown = "";
   #editing = false;
-  /** What the next finished run is to show. @type {number|null} */
+  /** The moment that the next finished run is to show. @type {number|null} */
   #moment = null;
 
   /**
@@ -29,7 +26,7 @@ export class Session {
     this.store = store;
     this.runner = new Runner(fetchRun, {
       done: (payload, query) => this.#show(payload, query),
-      failed: (reason) => this.store.set({ error: asApiError(reason) }),
+      failed: (reason) => this.#fail(reason),
       busy: (busy) => this.store.set({ busy }),
     });
     addEventListener("popstate", () => this.open());
@@ -39,27 +36,37 @@ export class Session {
     return /** @type {import("./types.js").Lab} */ (this.labs.labs[this.store.state.lab]);
   }
 
-  /** Shows what the address bar says. */
-  open() {
-    const { lab, changes, problem } = readQuery(this.labs, location.search);
-    const { t, request } = readHash(location.hash);
-    this.#moment = t;
-    const fresh = lab !== this.store.state.lab || !this.store.state.payload;
-    this.#begin();
-    this.store.set({ lab, changes, picked: request, ...(fresh ? NEW_LAB : {}) });
-    this.#settle(fresh);
-    if (problem) this.store.set({ error: new ApiError(problem, "lab") });
+  get query() {
+    return queryOf(this.store.state.lab, this.store.state.changes);
   }
 
-  /** @param {string} lab @param {Changes} changes */
-  openLab(lab, changes = {}) {
-    history.pushState(null, "", addressOf(this.labs, lab, changes));
-    this.open();
+  /** The query of another setup of this lab. @param {Changes} changes */
+  queryFor(changes) {
+    return queryOf(this.store.state.lab, this.#changed(changes));
   }
 
   /** The text of a setting. @param {string} name */
   valueOf(name) {
     return this.store.state.changes[name] ?? this.lab.defaults[name] ?? "";
+  }
+
+  /** Shows what the address bar says. */
+  open() {
+    const { lab, changes, problem } = readQuery(this.labs, location.search);
+    const { t, request, mission } = readHash(location.hash);
+    const fresh = lab !== this.store.state.lab;
+    const known = this.labs.labs[lab]?.missions.some(({ id }) => id === mission) ? mission : null;
+    this.#moment = t;
+    this.#begin();
+    this.store.set({ ...(fresh ? NEW_LAB : {}), lab, changes, mission: known, picked: request });
+    this.#settle(false);
+    if (problem) this.store.set({ error: new ApiError(problem, "lab") });
+  }
+
+  /** @param {string} lab */
+  openLab(lab) {
+    history.pushState(null, "", addressOf(this.labs, lab, {}, null));
+    this.open();
   }
 
   /**
@@ -69,9 +76,7 @@ export class Session {
    */
   edit(name, text) {
     this.#begin();
-    const changes = { ...this.store.state.changes, [name]: text };
-    if (this.lab.defaults[name] === text) delete changes[name];
-    this.store.set({ changes });
+    this.store.set({ changes: this.#changed({ ...this.store.state.changes, [name]: text }) });
     this.#run(false);
   }
 
@@ -86,37 +91,44 @@ export class Session {
     this.commit();
   }
 
-  /** @param {Changes} changes  a whole setup */
-  replace(changes) {
+  /**
+   * A whole setup at once.
+   * @param {Changes} changes
+   * @param {string|null} [mission]  as which mission; the one being played goes on otherwise
+   */
+  replace(changes, mission = this.store.state.mission) {
     this.#begin();
-    this.store.set({ changes: withoutDefaults(changes, this.lab.defaults) });
+    this.store.set({ changes: this.#changed(changes), mission });
     this.#settle(true);
   }
 
-  get query() {
-    return queryOf(this.store.state.lab, this.store.state.changes);
+  /** @param {Changes} changes  without what the lab has anyway */
+  #changed(changes) {
+    const { defaults } = this.lab;
+    return Object.fromEntries(Object.entries(changes).filter(([name, text]) => defaults[name] !== text));
   }
 
   #begin() {
     if (this.#editing) return;
     this.#editing = true;
-    const before = this.#tiles.get(this.#committed);
+    const before = this.#tiles.get(this.store.state.settled);
     if (before) this.store.set({ before });
   }
 
   /** @param {boolean} push  whether the address bar may get a new entry */
   #settle(push) {
+    const { lab, changes, mission } = this.store.state;
     this.#editing = false;
-    this.#committed = this.query;
-    const address = addressOf(this.labs, this.store.state.lab, this.store.state.changes);
-    if (push && address !== (location.search || location.pathname)) history.pushState(null, "", address);
+    const address = addressOf(this.labs, lab, changes, mission);
+    if (push && address !== (location.search || location.pathname) + location.hash) history.pushState(null, "", address);
     this.#run(true);
+    this.store.set({ settled: this.query });
   }
 
   /** @param {boolean} now */
   #run(now) {
-    const { busy } = this.store.state;
-    if (this.query === this.#shown && !busy) this.store.set({ error: null });
+    const { busy, shown } = this.store.state;
+    if (this.query === shown && !busy) this.store.set({ error: null });
     else this.runner.want(this.query, now);
   }
 
@@ -125,34 +137,22 @@ export class Session {
     this.#tiles.set(query, payload.header.tiles);
     if (this.#tiles.size > KNOWN_TILES) this.#tiles.delete(/** @type {string} */ (this.#tiles.keys().next().value));
     if (payload.header.lab !== this.store.state.lab) return;
-    this.#shown = query;
     const first = !this.store.state.payload;
     const wished = this.#moment ?? (first ? tellingMoment(payload) : this.store.state.t);
     this.#moment = null;
-    this.store.set({ payload, error: null, t: Math.min(wished, payload.header.end_s) });
+    this.store.set({ payload, shown: query, error: null, t: Math.min(wished, payload.header.end_s) });
     document.documentElement.dataset["shown"] = query;
+  }
+
+  /** @param {unknown} reason */
+  #fail(reason) {
+    if (reason instanceof ApiError && reason.status === CONFLICT) return; // a newer run of this page took its place
+    const error = reason instanceof ApiError ? reason : new ApiError(`The page can't show this run: ${String(reason)}`);
+    this.store.set({ error, playing: false });
   }
 }
 
 /** What a lab starts with. */
 const NEW_LAB = /** @type {const} */ ({
-  payload: null,
-  before: null,
-  hover: null,
-  picked: null,
-  block: null,
-  pin: null,
-  mission: null,
-  playing: false,
-  error: null,
+  payload: null, shown: "", before: null, hover: null, block: null, pin: null, playing: false, error: null,
 });
-
-/** @param {Changes} changes @param {Changes} defaults @returns {Changes} */
-export function withoutDefaults(changes, defaults) {
-  return Object.fromEntries(Object.entries(changes).filter(([name, text]) => defaults[name] !== text));
-}
-
-/** @param {unknown} reason */
-function asApiError(reason) {
-  return reason instanceof ApiError ? reason : new ApiError(`The page can't show this run: ${String(reason)}`);
-}

@@ -7,9 +7,9 @@
  * @typedef {{name: string, label: string, unit: string, better: "lower"|"higher"|null, main: boolean}} Tile
  * @typedef {{metric: string, op: string, limit: number, text: string}} Goal
  * @typedef {{text: string, options: string[], answer?: number}} Question
- * @typedef {{id: string, title: string, story: string, setup: Record<string, string>, levers: string[], goals: Goal[],
- *   prices: {field: string, text: string}[], hints: string[], why: string, vllm_flag: string,
- *   question: Question|null}} MissionCard
+ * @typedef {{id: string, title: string, story: string, setup: Record<string, string>, levers: string[],
+ *   stops: Record<string, string[]>, goals: Goal[], prices: {field: string, text: string}[], hints: string[],
+ *   why: string, vllm_flag: string, question: Question|null}} MissionCard  stops: what each lever's slider offers
  * @typedef {{title: string, intro: string, controls: Control[], tiles: Tile[], missions: MissionCard[],
  *   defaults: Record<string, string>}} Lab
  * @typedef {{label: string, unit: string, formula: string, source: string, engines: Record<string, string>}} Term
@@ -18,14 +18,15 @@
  *
  * @typedef {{value: number|null, text: string}} TileValue
  * @typedef {{met: boolean, text: string, value: string}} GoalVerdict
- * @typedef {{met: boolean, stars: number, cost: number, goals: GoalVerdict[]}} Verdict
+ * @typedef {{met: boolean, stars: number, cost: number, goals: GoalVerdict[], strays: string[]}} Verdict
  * @typedef {{lab: string, changes: Record<string, string>, tiles: Record<string, TileValue>, story: string,
  *   accounting: string, end_s: number, window_s: number|null, num_blocks: number, num_cpu_blocks: number,
  *   block_size: number, unit: "block"|"token", contiguous: boolean, snapshot_times: number, command: string,
  *   flags: string, missions: Record<string, Verdict>,
  *   sections: {name: string, type: "f32"|"u32"|"u16", count: number}[]}} Header
  *
- * @typedef {{sample: number, blocks: number[], shared: boolean[]}} BlockTable
+ * @typedef {{sample: number, blocks: number[], shared: boolean[],
+ *   segment?: {start: number, reserved: number, used: number}}} BlockTable  segment: contiguous, in tokens
  * @typedef {{id: number, arrival_s: number, prompt_tokens: number, output_tokens: number, state: string,
  *   tables: BlockTable[], cpu_blocks: number[], events: {t: number, text: string}[]}} RequestDetail
  *
@@ -36,6 +37,8 @@
  * @property {string} lab
  * @property {Changes} changes
  * @property {import("./payload.js").Payload|null} payload  the newest finished run, which every picture shows
+ * @property {string} shown  query of that run
+ * @property {string} settled  query of the setup that was committed last
  * @property {Record<string, TileValue>|null} before  tiles that the deltas compare with
  * @property {boolean} busy  a run is on its way
  * @property {import("./api.js").ApiError|null} error
@@ -47,7 +50,7 @@
  * @property {number|null} block  physical block that the block table points at
  * @property {Pin|null} pin
  * @property {string|null} mission  id of the mission being played
- * @property {{token: string, name: string, requests: number}|null} trace
+ * @property {boolean} locked  levers wait for a guess
  * @property {number} theme  counts changes of the colours, so that canvases are drawn again
  */
 export {};

@@ -1,0 +1,55 @@
+/** A pinned setup beside the one at hand: both curves, both rows of figures, and what differs between them. */
+
+import { byId, h, icon } from "./dom.js";
+import { labelOf } from "./knobs.js";
+
+/** @typedef {import("./types.js").State} State */
+
+export class Compare {
+  /** @param {import("./session.js").Session} session @param {import("./store.js").Store} store */
+  constructor(session, store) {
+    this.session = session;
+    this.store = store;
+    this.button = byId("pin", HTMLButtonElement);
+    this.bar = byId("pin-bar");
+    this.button.addEventListener("click", () => this.toggle());
+    store.on(["pin", "changes", "payload"], (state) => this.#show(state));
+    this.#show(store.state);
+  }
+
+  toggle() {
+    const { pin, payload, shown, changes } = this.store.state;
+    if (pin) this.store.set({ pin: null });
+    else if (payload) this.store.set({ pin: { query: shown, changes, payload } });
+  }
+
+  /** @param {State} state */
+  #show({ pin, changes, payload }) {
+    const words = pin ? "Unpin" : "Pin to compare";
+    this.button.disabled = !payload;
+    this.button.setAttribute("aria-pressed", String(pin !== null));
+    this.button.setAttribute("aria-label", words);
+    this.button.replaceChildren(icon("pin"), h("span", { class: "word" }, words));
+    byId("pinned-key").hidden = pin === null;
+    this.bar.hidden = pin === null;
+    if (!pin) return;
+    const differences = this.#differences(pin.changes, changes);
+    const text = differences.length ? differences.join(" · ") : "the same setup: change something to compare";
+    this.bar.replaceChildren(
+      h("span", {}, h("b", {}, "Against the pinned setup: "), text),
+      h("button", { type: "button", class: "quiet", id: "pin-back", disabled: !differences.length,
+        click: () => this.session.replace(pin.changes) }, "Go back to it"),
+      h("button", { type: "button", class: "icon-button", "aria-label": "Unpin", click: () => this.toggle() }, icon("close")));
+  }
+
+  /** @param {import("./types.js").Changes} then @param {import("./types.js").Changes} now */
+  #differences(then, now) {
+    const { controls, defaults } = this.session.lab;
+    return [...new Set([...Object.keys(then), ...Object.keys(now)])].filter((name) => then[name] !== now[name]).map((name) => {
+      const control = controls.find((each) => each.name === name);
+      /** @param {string|undefined} text */
+      const shown = (text) => (control ? labelOf(control, text ?? control.default) : text ?? defaults[name] ?? "default");
+      return `${control?.label ?? name}: ${shown(then[name])} → ${shown(now[name])}`;
+    });
+  }
+}
