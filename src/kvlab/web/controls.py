@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from functools import cache
 from typing import Any, Final, Literal
 
 from kvlab.metrics import METRICS
@@ -253,22 +255,26 @@ TILES: Final[dict[str, tuple[Tile, ...]]] = {
 """By lab, in the order of the page."""
 
 
+@cache
+def base(lab: str) -> Scenario:
+    """The lab's preset."""
+    return preset(lab)
+
+
 def defaults(lab: str) -> dict[str, str]:
     """The text of each control's setting in the lab's preset."""
-    settings = preset(lab).settings()
+    settings = base(lab).settings()
     return {control.name: SETTINGS[control.name].show(settings[control.name]) for control in CONTROLS[lab]}
 
 
 def changes_as_text(scenario: Scenario) -> dict[str, str]:
     """What differs from the lab's preset, as a link holds it."""
-    base = preset(scenario.rules).settings()
-    return {name: SETTINGS[name].show(value) for name, value in scenario.settings().items() if value != base[name]}
+    before = base(scenario.rules).settings()
+    return {name: SETTINGS[name].show(value) for name, value in scenario.settings().items() if value != before[name]}
 
 
 def command(scenario: Scenario) -> str:
     """The command line that gives the same numbers."""
-    import shlex
-
     words = ["kvlab", "run", scenario.rules]
     for name, text in changes_as_text(scenario).items():
         setting = SETTINGS[name]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from kvlab.core.memory import Stay, cpu_stays_at, gpu_stays_at
 from kvlab.core.records import RequestRecord
 from kvlab.results import Run
 from kvlab.units import NS_PER_S, format_duration
-from kvlab.web.lanes import PAUSED, RECOMPUTING, STATES, SWAPPED, Clock, Stretch, residencies, stretches
+from kvlab.web.lanes import PAUSED, RECOMPUTING, STATES, SWAPPED, lanes
 
 
 def detail(run: Run, request_id: int, t_ns: int) -> dict[str, Any] | None:
@@ -18,7 +18,7 @@ def detail(run: Run, request_id: int, t_ns: int) -> dict[str, Any] | None:
         return None
     request = run.record.requests[request_id]
     stays = [stay for stay in run.record.stays if stay.request_id == request_id]
-    life = list(stretches(request, residencies(stays).get(request_id, ()), Clock(run.record), run.record.totals.end_ns))
+    life = _life(run, request_id)
     memory = run.memory_at(t_ns=t_ns)
     on_gpu = [] if memory.step is None else gpu_stays_at(stays, memory.step)
     on_cpu = [] if memory.step is None else cpu_stays_at(stays, memory.step)
@@ -48,7 +48,20 @@ def detail(run: Run, request_id: int, t_ns: int) -> dict[str, Any] | None:
     }
 
 
-def _state_at(request: RequestRecord, life: Sequence[Stretch], t_ns: int) -> str:
+class _Stretch(NamedTuple):
+    state: int
+    start_ns: int
+    end_ns: int
+
+
+def _life(run: Run, request_id: int) -> list[_Stretch]:
+    every = lanes(run.record, run.timeline)
+    own = every.request_id == request_id
+    columns = (every.state[own].tolist(), every.start_ns[own].tolist(), every.end_ns[own].tolist())
+    return [_Stretch(*row) for row in zip(*columns, strict=True)]
+
+
+def _state_at(request: RequestRecord, life: Sequence[_Stretch], t_ns: int) -> str:
     if t_ns < request.arrival_ns:
         return "not arrived"
     if request.rejected:
@@ -56,7 +69,7 @@ def _state_at(request: RequestRecord, life: Sequence[Stretch], t_ns: int) -> str
     return next((STATES[part.state] for part in life if part.start_ns <= t_ns < part.end_ns), "finished")
 
 
-def _events(request: RequestRecord, life: Sequence[Stretch], stays: Sequence[Stay]) -> Iterator[tuple[int, str]]:
+def _events(request: RequestRecord, life: Sequence[_Stretch], stays: Sequence[Stay]) -> Iterator[tuple[int, str]]:
     samples = f", {request.num_samples} answers wanted" if request.num_samples > 1 else ""
     yield request.arrival_ns, f"arrives with a prompt of {request.prompt_tokens:,} tokens{samples}"
     if request.rejected:

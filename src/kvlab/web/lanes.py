@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import groupby
 from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from kvlab.core.memory import Stay
-from kvlab.core.records import RequestRecord, RunRecord
+from kvlab.columns import Columns
+from kvlab.core.records import RunRecord
+from kvlab.web.stays import Ints, stay_columns
 
 STATES: Final = ("queued", "prefill", "decode", "paused", "swapped", "recomputing")
 """The place is the number in the payload. Paused: preempted, and waiting for its recompute."""
@@ -18,99 +17,77 @@ QUEUED, PREFILL, DECODE, PAUSED, SWAPPED, RECOMPUTING = range(len(STATES))
 _NS_PER_MS: Final = 1_000_000
 
 
-class Stretch(NamedTuple):
-    """A time in which a request was in one state, in ns."""
+class Lanes(NamedTuple):
+    """One entry per stretch, by request, then time; times in ns. No gaps, and nothing of length 0."""
 
-    state: int
-    start_ns: int
-    end_ns: int
+    request_id: Ints
+    state: Ints
+    start_ns: Ints
+    end_ns: Ints
 
-
-class Residency(NamedTuple):
-    """A request's time on the GPU: the stays of its samples, which are admitted together."""
-
-    start_step: int
-    decode_step: int | None
-    end_step: int
-    end: str
-
-
-def residencies(stays: Sequence[Stay]) -> dict[int, list[Residency]]:
-    """Times on the GPU of each request, in order. Samples end one by one; the last of them ends the residency."""
-    found: dict[int, list[Residency]] = {}
-    on_gpu = sorted((stay for stay in stays if not stay.on_cpu), key=_by_request)
-    for (request_id, start_step), group in groupby(on_gpu, key=_by_request):
-        samples = list(group)
-        last = max(samples, key=_by_end)
-        found.setdefault(request_id, []).append(Residency(start_step, last.decode_step, last.end_step, last.end))
-    return found
+    def to_words(self) -> npt.NDArray[np.uint32]:
+        """(request id, state, start, end) flat, times in whole ms."""
+        words = np.empty((len(self.state), 4), np.uint32)
+        words[:, 0], words[:, 1] = self.request_id, self.state
+        words[:, 2], words[:, 3] = self.start_ns // _NS_PER_MS, self.end_ns // _NS_PER_MS
+        return words.ravel()
 
 
-def _by_request(stay: Stay) -> tuple[int, int]:
-    return stay.request_id, stay.start_step
+def lanes(record: RunRecord, timeline: Columns) -> Lanes:
+    """From arrival to last token, for each request that was admitted.
 
-
-def _by_end(stay: Stay) -> tuple[int, bool]:
-    return stay.end_step, stay.end != "finished"
-
-
-class Clock:
-    """When steps start and end, as lists: one look-up costs less than a numpy scalar."""
-
-    def __init__(self, record: RunRecord) -> None:
-        self._ends = [step.t_ns for step in record.steps]
-        self._durations = [step.dur_ns for step in record.steps]
-        self._end_ns = record.totals.end_ns
-
-    def start_ns(self, step: int) -> int:
-        """Start of a step; the end of the run for the step after the last."""
-        return self._ends[step] - self._durations[step] if step < len(self._ends) else self._end_ns
-
-    def end_ns(self, step: int) -> int:
-        """End of a step."""
-        return self._ends[step]
-
-
-def stretches(request: RequestRecord, stays: Sequence[Residency], clock: Clock, end_ns: int) -> Iterator[Stretch]:
-    """A request's states from its arrival to its last token, without gaps; none for a rejected one.
-
-    Args:
-        stays: of this request, in order.
-        end_ns: end of the run, for what a stopped run left open.
+    A request's *residency* is its time on the GPU: the stays of its samples, which are admitted together and end one
+    by one. Each brings three stretches: how it waited for it, its prefill, its decoding.
     """
-    state, since_ns = QUEUED, request.arrival_ns
-    computes, resumes_decoding = PREFILL, False
-    for stay in stays:
-        start_ns = clock.start_ns(stay.start_step)
-        yield Stretch(state, since_ns, start_ns)
-        is_open = stay.end == "open"
-        finished = stay.end == "finished"
-        until_ns = end_ns if is_open else clock.end_ns(stay.end_step - 1) if finished else clock.start_ns(stay.end_step)
-        if resumes_decoding:
-            decodes_ns = start_ns
-        else:
-            decodes_ns = until_ns if stay.decode_step is None else min(clock.end_ns(stay.decode_step), until_ns)
-            yield Stretch(computes, start_ns, decodes_ns)
-        if decodes_ns < until_ns:
-            yield Stretch(DECODE, decodes_ns, until_ns)
-        if finished or is_open:
-            return
-        since_ns = until_ns
-        state = SWAPPED if stay.end == "swap" else PAUSED
-        resumes_decoding = state == SWAPPED and stay.decode_step is not None
-        computes = RECOMPUTING if state == PAUSED or computes == RECOMPUTING else PREFILL
-    if not request.rejected:
-        yield Stretch(state, since_ns, end_ns)
+    on_gpu = [stay for stay in record.stays if not stay.on_cpu]
+    if not on_gpu:
+        return Lanes(*(np.zeros(0, np.int64) for _ in Lanes._fields))
+    reason = np.array([_REASONS[stay.end] for stay in on_gpu])
+    stays = stay_columns(on_gpu)
+    # the last of its samples to end is the last of a residency; one that was preempted rather than one that finished
+    order = np.lexsort((reason, stays.end_step, stays.start_step, stays.request_id))
+    request_id, start_step = stays.request_id[order], stays.start_step[order]
+    is_last = np.append((request_id[1:] != request_id[:-1]) | (start_step[1:] != start_step[:-1]), True)
+    order = order[is_last]
+    request_id, reason = stays.request_id[order], reason[order]
+    is_first = np.append(True, request_id[1:] != request_id[:-1])
+
+    starts = np.append(timeline["start_ns"], record.totals.end_ns)
+    start_ns = starts[stays.start_step[order]]
+    end_step, decode_step = stays.end_step[order], stays.decode_step[order]
+    until_ns = np.where(reason == _FINISHED, timeline["t_ns"][end_step - 1], starts[end_step])
+    decodes_ns = np.where(decode_step < 0, until_ns, np.minimum(timeline["t_ns"][decode_step], until_ns))
+
+    before = _shifted(reason, is_first, _ARRIVED)
+    since_ns = _shifted(until_ns, is_first, 0)
+    since_ns[is_first] = [record.requests[number].arrival_ns for number in request_id[is_first].tolist()]
+    # who was decoding when it was swapped out does so at once when it comes back
+    resumes = (before == _SWAP) & (_shifted(decode_step, is_first, -1) >= 0)
+    decodes_ns[resumes] = start_ns[resumes]
+    waits = np.select([before == _ARRIVED, before == _SWAP], [QUEUED, SWAPPED], PAUSED)
+    computes = np.where(_earlier(reason == _RECOMPUTE, is_first), RECOMPUTING, PREFILL)
+
+    state = np.column_stack([waits, computes, np.full(len(waits), DECODE)]).ravel()
+    edges = np.column_stack([since_ns, start_ns, decodes_ns, until_ns])
+    begin, end = edges[:, :3].ravel(), edges[:, 1:].ravel()
+    kept = begin < end
+    return Lanes(np.repeat(request_id, 3)[kept], state[kept], begin[kept], end[kept])
 
 
-def lanes(record: RunRecord) -> npt.NDArray[np.uint32]:
-    """(request id, state, start, end) of every stretch, times in ms, flat; by id, then start."""
-    clock, end_ns = Clock(record), record.totals.end_ns
-    on_gpu = residencies(record.stays)
-    rows = [
-        (request.id, state, start_ns // _NS_PER_MS, until_ns // _NS_PER_MS)
-        for request in record.requests
-        for state, start_ns, until_ns in stretches(request, on_gpu.get(request.id, ()), clock, end_ns)
-        if start_ns < until_ns
-    ]
-    return np.array(rows, np.uint32).reshape(-1, 4).ravel()
+_ARRIVED, _FINISHED, _RECOMPUTE, _SWAP = range(4)
+_REASONS: Final = {"finished": _FINISHED, "recompute": _RECOMPUTE, "swap": _SWAP}
+"""Why a stay ended. Runs for the page are never stopped half-way, so none is open."""
+
+
+def _shifted(values: Ints, is_first: npt.NDArray[np.bool_], first: int) -> Ints:
+    """The value of the residency before, of the same request; `first` where there is none."""
+    before: Ints = np.append(0, values[:-1])
+    before[is_first] = first
+    return before
+
+
+def _earlier(flags: npt.NDArray[np.bool_], is_first: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Whether any earlier residency of the same request has the flag."""
+    before = np.cumsum(flags) - flags
+    at_first = np.maximum.accumulate(np.where(is_first, before, 0))
+    return before > at_first

@@ -22,7 +22,7 @@ from kvlab.scenarios import Scenario
 from kvlab.units import NS_PER_S
 from kvlab.web.controls import TILES, changes_as_text, command, vllm_flags
 from kvlab.web.lanes import lanes
-from kvlab.web.series import MAX_SNAPSHOTS, Moments, series
+from kvlab.web.series import MAX_SNAPSHOTS, Moments, series, step_lines
 from kvlab.web.snapshots import changes, segments
 from kvlab.web.story import story
 
@@ -53,7 +53,8 @@ def _aligned(part: bytes) -> bytes:
 
 
 def _sections(run: Run) -> dict[str, Section]:
-    record, timeline, capacity = run.record, run.timeline, run.record.capacity_tokens
+    record, capacity = run.record, run.record.capacity_tokens
+    timeline = step_lines(record.steps)
     moments = Moments(timeline, record.totals.end_ns, MAX_SNAPSHOTS)
     found: dict[str, Section] = {
         **series(timeline, run.preemptions, capacity, record.totals.end_ns),
@@ -70,7 +71,7 @@ def _sections(run: Run) -> dict[str, Section]:
     if isinstance(run.config, PreemptionLabConfig):
         cpu = changes([stay for stay in record.stays if stay.on_cpu], moments)
         found |= {"cpu_offset": cpu.offset, "cpu_runs": cpu.runs}
-    found["lanes"] = lanes(record)
+    found["lanes"] = lanes(record, timeline).to_words()
     return found
 
 

@@ -10,10 +10,11 @@ from typing import Final
 from urllib.parse import parse_qsl
 
 from kvlab.errors import ConfigError, UnknownNameError
-from kvlab.scenarios import Scenario, preset
+from kvlab.scenarios import Scenario
 from kvlab.setting_table import RULES
 from kvlab.settings import NOT_SET
 from kvlab.units import NS_PER_S
+from kvlab.web.controls import base
 from kvlab.web.errors import URI_TOO_LONG, Refusal, RefusedError
 from kvlab.web.limits import MAX_QUERY_CHARS, check_size
 from kvlab.web.uploads import Upload
@@ -92,7 +93,7 @@ def scenario_of(fields: Mapping[str, str], find_trace: FindTrace) -> Query:
         settings["trace"] = upload.path
         if upload.format is not None:
             settings.setdefault("trace_format", upload.format)
-    scenario = preset(lab).replace(**settings)
+    scenario = base(lab).replace(**settings)
     check_size(scenario)
     return Query(scenario, upload)
 

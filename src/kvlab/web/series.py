@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from operator import itemgetter
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from kvlab.columns import Columns
+from kvlab.core.records import StepRecord
 from kvlab.units import NS_PER_S
 
 Ints = npt.NDArray[np.int64]
@@ -15,6 +18,18 @@ Floats = npt.NDArray[np.float32]
 
 MAX_BINS: Final = 720
 MAX_SNAPSHOTS: Final = 200
+
+
+_FIGURES: Final = ("t_ns", "dur_ns", "running", "waiting", "swapped", "reserved_tokens")
+_PLACES: Final = {name: StepRecord._fields.index(name) for name in _FIGURES}
+
+
+def step_lines(steps: Sequence[StepRecord]) -> Columns:
+    """What the page draws of each step, and `start_ns`: a third of `Run.timeline`, in a third of its time."""
+    columns = {
+        name: np.fromiter(map(itemgetter(place), steps), np.int64, len(steps)) for name, place in _PLACES.items()
+    }
+    return {"start_ns": columns["t_ns"] - columns["dur_ns"], **columns}
 
 
 def series(timeline: Columns, preemptions: Columns, capacity_tokens: int, end_ns: int) -> dict[str, Floats]:
@@ -72,10 +87,10 @@ def _counts(times: Ints, edges: Ints) -> npt.NDArray[np.float64]:
 
 
 class Moments:
-    """The evenly spaced moments that the memory map shows, from 0 to the end of the run.
+    """The evenly spaced moments that the memory map shows, from 0 to the end of the run, where all is free again.
 
-    `steps` is the step that runs at each moment, -1 where none does; `places` puts a moment among steps, doubled:
-    2 n in step n, odd between two steps.
+    `steps` is the step that runs at each moment, -1 where none does. `first[s]` is the first moment that shows what
+    step s took; `after[s]` the first that no longer shows what was freed before step s.
     """
 
     def __init__(self, timeline: Columns, end_ns: int, count: int = MAX_SNAPSHOTS) -> None:
@@ -84,7 +99,11 @@ class Moments:
         starts = np.append(timeline["start_ns"], np.iinfo(np.int64).max)
         runs = starts[number] <= self.times_ns
         self.steps: Ints = np.where(runs, number, -1)
-        self.places: Ints = np.where(runs, 2 * number, 2 * number - 1)
+        # steps are even numbers, the time before step s is the odd one below
+        places = np.where(runs, 2 * number, 2 * number - 1)
+        steps = 2 * np.arange(len(timeline["t_ns"]) + 1)
+        self.first: Ints = np.searchsorted(places, steps, side="left")
+        self.after: Ints = np.searchsorted(places, steps - 1, side="left")
 
     def __len__(self) -> int:
         return len(self.times_ns)
@@ -94,11 +113,3 @@ class Moments:
         if not len(column):
             return np.zeros(len(self))
         return np.where(self.steps < 0, 0, column[self.steps]).astype(np.float64)
-
-    def index_of(self, step: Ints) -> Ints:
-        """The first moment that shows `step` or a later one."""
-        return np.searchsorted(self.places, 2 * step, side="left")
-
-    def index_after(self, end_step: Ints) -> Ints:
-        """The first moment that no longer shows what was freed before `end_step`."""
-        return np.searchsorted(self.places, 2 * end_step - 1, side="left")

@@ -17,9 +17,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from kvlab.errors import KvlabError
-from kvlab.scenarios import Scenario, preset
+from kvlab.scenarios import Scenario
 from kvlab.setting_table import RULES
 from kvlab.web.assets import Asset, Assets, asset_of
+from kvlab.web.controls import base
 from kvlab.web.errors import CONFLICT, NOT_FOUND, TIMEOUT, Refusal, RefusedError, refusal_of
 from kvlab.web.guard import Guard, refused
 from kvlab.web.jobs import Answer, DetailJob, Job, RunJob, TraceJob
@@ -102,7 +103,7 @@ class Server:
     async def _warm(self) -> None:
         """The first pictures of both labs are ready before anybody asks."""
         for lab in RULES:
-            scenario = preset(lab)
+            scenario = base(lab)
             answer = await self._pool.do(RunJob(scenario=scenario, shown=scenario, packed=True))
             if isinstance(answer, bytes):
                 self._cache.put(scenario, answer, packed=True)

@@ -92,7 +92,7 @@ export class GridPainter {
 /** Shared blocks have a dot, fresh copies are filled with a colour that nothing else has. @param {CanvasRenderingContext2D} context @param {Grid} grid @param {Uint32Array} owners @param {Ink} ink */
 function marks(context, grid, owners, { colors, focus }) {
   const { left, top, cell, columns } = grid;
-  const dot = Math.max(2, Math.round(cell / 3));
+  const dot = Math.max(2, Math.round(cell / 4));
   const inset = Math.floor((cell - Math.max(1, Math.round(cell / 8)) - dot) / 2);
   const shared = new Path2D();
   const copied = new Path2D();

@@ -102,7 +102,10 @@ export class MemoryMap {
     context.fillStyle = colors.muted;
     const blocks = `${whole(header.num_blocks)} blocks of ${header.block_size} tokens`;
     context.fillText(`GPU: ${header.contiguous ? `${whole(header.num_blocks)} tokens of address space` : blocks}`, 0, 0);
-    if (this.#grids?.cpu) context.fillText(`CPU swap: ${whole(header.num_cpu_blocks)}`, this.#grids.cpu.left, 0);
+    if (!this.#grids?.cpu) return;
+    context.textAlign = "right";
+    context.fillText(`CPU swap: ${whole(header.num_cpu_blocks)}`, context.canvas.width, 0);
+    context.textAlign = "left";
   }
 
   #holdings() {

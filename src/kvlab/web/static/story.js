@@ -29,7 +29,7 @@ export class Story {
       h("a", { href: `?lab=${name}`, "aria-current": name === lab ? "page" : null,
         click: (/** @type {MouseEvent} */ event) => this.#switch(event, name) }, title)));
     byId("lanes-legend").replaceChildren(...STATES.map((state) =>
-      h("li", { title: STATE_TEXT[state] }, h("i", { class: `key lane ${state}` }), state)));
+      h("li", { title: STATE_TEXT[state], class: `${state}-key` }, h("i", { class: `key lane ${state}` }), state)));
   }
 
   /** @param {MouseEvent} event @param {string} name */

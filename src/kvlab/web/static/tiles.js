@@ -74,7 +74,7 @@ function showDelta(element, tile, now, then) {
   const delta = now.value === null || then === undefined || then.value === null ? null : now.value - then.value;
   element.classList.remove("better", "worse");
   if (!delta) {
-    element.textContent = then === undefined ? (tile.better ? `${tile.better} is better` : "") : delta === 0 ? "no change" : "";
+    element.textContent = delta === 0 ? "no change" : then === undefined && tile.better ? `${tile.better} is better` : "";
     return;
   }
   const judged = tile.better === null ? "" : (tile.better === "higher") === delta > 0 ? "better" : "worse";
