@@ -20,14 +20,14 @@ class Payload:
     header: dict[str, Any]
     sections: dict[str, npt.NDArray[Any]]
 
-    def owners(self, what: str, size: int) -> Iterator[list[int]]:
+    def owners(self, what: str, size: int) -> Iterator[npt.NDArray[np.int64]]:
         """The owner word of every block at each moment."""
         offset, runs = self.sections[what + "_offset"], self.sections["runs" if what == "snap" else what + "_runs"]
-        owner = [0] * size
+        owner = np.zeros(size, np.int64)
         for first, after in pairwise(offset.tolist()):
             for start, length, word in runs.reshape(-1, 3)[first:after].tolist():
-                owner[start : start + length] = [word] * length
-            yield list(owner)
+                owner[start : start + length] = word
+            yield owner.copy()
 
     def segments(self) -> Iterator[list[list[int]]]:
         """(start, reserved, used, owner word) at each moment."""

@@ -2,47 +2,72 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+import numpy as np
 import pytest
 from tests.web.decode import decode
+from tests.web.runs_of_labs import SETUPS, run_of, scenario_of
 
-import kvlab
-from kvlab.results import Run
 from kvlab.web.payload import encode
-from kvlab.web.series import Moments
+from kvlab.web.series import Moments, step_lines
 from kvlab.web.snapshots import COPIED, SHARED
 
-SETUPS: dict[str, tuple[str, dict[str, Any]]] = {
-    "recompute": ("preemption-lab", {"gpu_memory_utilization": "0.42"}),
-    "swap": ("preemption-lab", {"gpu_memory_utilization": "0.42", "preemption_mode": "swap"}),
-    "little-swap": ("preemption-lab", {"gpu_memory_utilization": "0.42", "preemption_mode": "swap",
-                                       "swap_space_bytes": "512 MiB"}),
-    "idle": ("preemption-lab", {"request_rate": "0.05"}),
-    "paged": ("block-table-lab", {"kv_memory_bytes": "1 GiB"}),
-    "samples": ("block-table-lab", {"kv_memory_bytes": "1 GiB", "num_samples": 4}),
-    "tiny-blocks": ("block-table-lab", {"kv_memory_bytes": "512 MiB", "block_size": 1}),
-    "large-blocks": ("block-table-lab", {"kv_memory_bytes": "1 GiB", "block_size": 256, "num_samples": 3}),
-}  # fmt: skip
+BLOCKS = [name for name, (_, settings) in SETUPS.items() if settings.get("allocator") != "contiguous"]
+SEGMENTS = [name for name in SETUPS if name not in BLOCKS]
 
 
-def run_of(lab: str, settings: dict[str, Any], duration: str = "20 s") -> tuple[Run, kvlab.Scenario]:
-    scenario = kvlab.scenario(lab, duration_ns=duration, **settings)
-    return kvlab.simulate(scenario), scenario
-
-
-@pytest.mark.parametrize(("lab", "settings"), SETUPS.values(), ids=SETUPS)
-def test_every_moment_shows_the_memory_map(lab: str, settings: dict[str, Any]) -> None:
-    run, scenario = run_of(lab, settings)
-    payload = decode(encode(run, scenario, {}))
-    moments = Moments(run.timeline, run.record.totals.end_ns)
+@pytest.mark.parametrize("name", BLOCKS)
+def test_every_moment_shows_the_blocks_of_the_memory_map(name: str) -> None:
+    run = run_of(name)
+    payload = decode(encode(run, scenario_of(name), {}))
+    moments = Moments(step_lines(run.record.steps), run.record.totals.end_ns)
     maps = [run.memory_at(t_ns=int(t_ns)) for t_ns in moments.times_ns]
     for memory, shown in zip(maps, payload.owners("snap", payload.header["num_blocks"]), strict=True):
-        expected = [
-            (owner + 1 << 2) | (SHARED if shared else 0)
-            for owner, shared in zip(memory.owner, memory.shared, strict=True)
-        ]
-        assert [word & ~COPIED for word in shown] == expected
+        assert np.array_equal(shown & ~COPIED, (memory.owner + 1 << 2) | (SHARED * memory.shared))
     if payload.header["num_cpu_blocks"]:
         for memory, shown in zip(maps, payload.owners("cpu", payload.header["num_cpu_blocks"]), strict=True):
-            assert shown == [owner + 1 << 2 for owner in memory.cpu_owner]
+            assert np.array_equal(shown, memory.cpu_owner + 1 << 2)
+
+
+@pytest.mark.parametrize("name", SEGMENTS)
+def test_every_moment_shows_the_segments_of_the_memory_map(name: str) -> None:
+    run = run_of(name)
+    payload = decode(encode(run, scenario_of(name), {}))
+    moments = Moments(step_lines(run.record.steps), run.record.totals.end_ns)
+    for t_ns, shown in zip(moments.times_ns, payload.segments(), strict=True):
+        memory = run.memory_at(t_ns=int(t_ns))
+        assert shown == [[s.start, s.reserved, s.used, s.owner + 1 << 2] for s in memory.segments]
+
+
+@pytest.mark.parametrize("name", ["samples", "large-blocks"])
+def test_a_copy_on_write_flashes_at_the_first_moment_that_shows_it(name: str) -> None:
+    run = run_of(name)
+    payload = decode(encode(run, scenario_of(name), {}))
+    moments = Moments(step_lines(run.record.steps), run.record.totals.end_ns)
+    flashing = [
+        set(np.flatnonzero(shown & COPIED).tolist()) for shown in payload.owners("snap", payload.header["num_blocks"])
+    ]
+    expected: list[set[int]] = [set() for _ in flashing]
+    for stay in run.record.stays:
+        if stay.copied is None:
+            continue
+        for number, step in enumerate(moments.steps.tolist()):
+            if step >= stay.copied.step:
+                if step < stay.end_step:
+                    expected[number].add(stay.blocks[stay.copied.entry])
+                break
+    assert flashing == expected
+    assert run.metrics.cow_copies >= sum(map(len, expected)) > 0
+
+
+def test_what_did_not_change_is_not_sent() -> None:
+    payload = decode(encode(run_of("idle"), scenario_of("idle"), {}))
+    before = np.zeros(payload.header["num_blocks"], np.int64)
+    offset, runs = payload.sections["snap_offset"], payload.sections["runs"].reshape(-1, 3)
+    for number, shown in enumerate(payload.owners("snap", len(before))):
+        sent = [
+            block
+            for start, length, _ in runs[offset[number] : offset[number + 1]].tolist()
+            for block in range(start, start + length)
+        ]
+        assert sent == np.flatnonzero(before != shown).tolist()
+        before = shown

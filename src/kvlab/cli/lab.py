@@ -26,7 +26,7 @@ def lab(port: int, host: str, no_open: bool) -> int:
 
     def ready(address: str, got: int) -> None:
         if port not in (0, got):
-            click.echo(f"port {port} is taken: using {got}")
+            click.echo(f"port {port} is not free: using {got}")
         click.echo(f"kvlab lab: {address}")
         click.echo("Ctrl-C ends it", err=True)
         if not no_open:

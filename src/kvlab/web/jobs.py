@@ -43,8 +43,10 @@ class RunJob:
     scenario: Scenario
     shown: Scenario
     """The same as the page is told: a trace has the name that its owner gave it."""
-    packed: bool
-    """Whether to compress it."""
+    trace: str | None = None
+    """The token that links have for it."""
+    packed: bool = False
+    """Whether to compress the payload."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +91,7 @@ class Desk:
     def _payload(self, job: RunJob, stopped: Stopped) -> bytes:
         run = self._run(job.scenario, stopped)
         stopped()
-        data = encode(run, job.shown, verdicts(job.scenario, run.metrics))
+        data = encode(run, job.shown, verdicts(job.scenario, run.metrics), trace=job.trace)
         return gzip.compress(data, _PACK_LEVEL, mtime=0) if job.packed else data
 
     def _detail(self, job: DetailJob, stopped: Stopped) -> bytes:

@@ -88,6 +88,6 @@ def _shifted(values: Ints, is_first: npt.NDArray[np.bool_], first: int) -> Ints:
 
 def _earlier(flags: npt.NDArray[np.bool_], is_first: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
     """Whether any earlier residency of the same request has the flag."""
-    before = np.cumsum(flags) - flags
+    before: Ints = np.cumsum(flags) - flags
     at_first = np.maximum.accumulate(np.where(is_first, before, 0))
     return before > at_first

@@ -32,15 +32,18 @@ _TYPES: Final[dict[str, np.dtype[Any]]] = {"f32": np.dtype("<f4"), "u32": np.dty
 Section = npt.NDArray[Any]
 
 
-def encode(run: Run, scenario: Scenario, missions: Mapping[str, Any]) -> bytes:
+def encode(run: Run, scenario: Scenario, missions: Mapping[str, Any], *, trace: str | None = None) -> bytes:
     """The payload of a run that recorded everything.
 
     Args:
         scenario: what the header tells of it: a trace is named as the user named it.
         missions: verdicts by mission, ready for JSON.
+        trace: what links have in place of its name.
     """
     sections = _sections(run)
     header = _header(run, scenario, missions)
+    if trace is not None:
+        header["changes"]["trace"] = trace
     header["sections"] = [_description(name, section) for name, section in sections.items()]
     text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 4)

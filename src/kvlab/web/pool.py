@@ -20,6 +20,8 @@ from kvlab.web.worker import Order, Reply, Stop
 JOB_S: Final = 30.0
 """A worker that has not answered after that long is put down. The limits of `kvlab.web.limits` are far below it."""
 _MAX_WAITING: Final = 64
+_PIPE_BYTES: Final = 2**20
+"""Where the system lets pipes have a size: a payload then passes in one go."""
 _ONE_THREAD: Final = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 """Workers are many; their numpy needs no threads."""
 
@@ -48,6 +50,7 @@ class _Process:
                 [sys.executable, "-c", "from kvlab.web.worker import main; main()"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
+                pipesize=_PIPE_BYTES,
                 env=os.environ | {"PYTHONPATH": path} | _ONE_THREAD,
             )
 

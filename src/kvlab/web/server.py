@@ -131,12 +131,13 @@ class Server:
     async def _run(self, request: Request) -> Response:
         fields = fields_of(request.url.query)
         client = take_client(fields, request.headers.get("x-client"))
-        scenario, shown = self._scenarios(fields)
+        scenario, shown, token = self._scenarios(fields)
         found = self._cache.get(scenario)
         if found is None:
             # a browser on this machine gets the bytes faster than anybody could compress them
             packed = _takes_gzip(request) and not _is_near(request)
-            answer = await self._work(request, RunJob(scenario=scenario, shown=shown, packed=packed), client)
+            job = RunJob(scenario=scenario, shown=shown, trace=token, packed=packed)
+            answer = await self._work(request, job, client)
             if isinstance(answer, Refusal):
                 return self._refused(answer, fields)
             found = (answer, packed)
@@ -147,7 +148,7 @@ class Server:
         fields = fields_of(request.url.query)
         client = take_client(fields, request.headers.get("x-client"))
         request_id, t_ns = take_moment(fields)
-        scenario, _ = self._scenarios(fields)
+        scenario, _, _ = self._scenarios(fields)
         job = DetailJob(scenario=scenario, request_id=request_id, t_ns=t_ns)
         answer = await self._work(request, job, None if client is None else f"{client}/request")
         if isinstance(answer, Refusal):
@@ -157,7 +158,7 @@ class Server:
     async def _scenario(self, request: Request) -> Response:
         fields = fields_of(request.url.query)
         take_client(fields, None)
-        _, shown = self._scenarios(fields)
+        _, shown, _ = self._scenarios(fields)
         headers = {
             "Cache-Control": "no-store",
             "Content-Disposition": f'attachment; filename="kvlab-{shown.rules}.json"',
@@ -192,12 +193,12 @@ class Server:
         document = {"trace": upload.token, "name": upload.name, **json.loads(answer)}
         return Response(json.dumps(document), headers={"Cache-Control": "no-store"}, media_type="application/json")
 
-    def _scenarios(self, fields: Mapping[str, str]) -> tuple[Scenario, Scenario]:
-        """The scenario that is run, and the one that is shown: it calls an uploaded trace by its name."""
+    def _scenarios(self, fields: Mapping[str, str]) -> tuple[Scenario, Scenario, str | None]:
+        """The scenario that is run; the one that is shown, which calls a trace by its name; the trace's token."""
         query = scenario_of(fields, self._uploads.find)
         if query.trace is None:
-            return query.scenario, query.scenario
-        return query.scenario, query.scenario.replace(trace=query.trace.name)
+            return query.scenario, query.scenario, None
+        return query.scenario, query.scenario.replace(trace=query.trace.name), query.trace.token
 
     async def _work(self, request: Request, job: Job, client: str | None) -> Answer:
         """The answer to a job; the client's earlier one is stopped, and this one when its client goes away."""
