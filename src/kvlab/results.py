@@ -66,6 +66,19 @@ class Run:
         return self.record.interrupted
 
     @cached_property
+    def full_ns(self) -> int | None:
+        """Start of the first step that found memory full: all of it taken, or a request preempted. None: never.
+
+        Raises:
+            ConfigError: the run didn't record its steps.
+        """
+        self._need_steps()
+        capacity = self.record.capacity_tokens
+        full = (step for step in self.record.steps if step.reserved_tokens == capacity or step.preempted)
+        first = next(full, None)
+        return None if first is None else first.t_ns - first.dur_ns
+
+    @cached_property
     def requests(self) -> Columns:
         """One column per field of `RequestRecord`, by id; -1 stands for None.
 

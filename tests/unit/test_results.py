@@ -70,3 +70,11 @@ def test_a_stopped_run_says_so() -> None:
     run = stopped(preemption_run(), after_steps=9)
     assert run.interrupted
     assert run.to_dict()["interrupted"] is True
+
+
+def test_memory_is_full_from_the_first_step_that_took_all_of_it_or_had_to_preempt() -> None:
+    run = preemption_run()
+    troubled = [s for s in run.record.steps if s.preempted or s.reserved_tokens == run.record.capacity_tokens]
+    assert run.full_ns == troubled[0].t_ns - troubled[0].dur_ns
+    calm = run_of(PREEMPTION, ONE_SAMPLE[:1])
+    assert calm.full_ns is None

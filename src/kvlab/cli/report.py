@@ -68,13 +68,11 @@ def changes_in_words(scenario: Scenario, terminal: Terminal) -> list[str]:
 
 def _story(run: Run, terminal: Terminal) -> list[str]:
     metrics = run.metrics
-    capacity_tokens = run.record.capacity_tokens
-    full = next((step for step in run.record.steps if step.reserved_tokens == capacity_tokens), None)
-    if full is None:
+    if run.full_ns is None:
         peak = METRICS["peak_kv_usage_ratio"].format(metrics.peak_kv_usage_ratio)
         first = f"The KV cache never fills: {peak} at most."
     else:
-        first = f"The KV cache is full after {format_duration(full.t_ns - full.dur_ns)}."
+        first = f"The KV cache is full after {format_duration(run.full_ns)}."
     second = "Nothing is preempted."
     if metrics.preemptions:
         rate = METRICS["preemptions_per_1000"].format(metrics.preemptions_per_1000)

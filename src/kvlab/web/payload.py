@@ -99,6 +99,7 @@ def _header(run: Run, scenario: Scenario, missions: Mapping[str, Any]) -> dict[s
         "story": story(run),
         "accounting": accounting(run),
         "end_s": run.record.totals.end_ns / NS_PER_S,
+        "full_s": None if run.full_ns is None else run.full_ns / NS_PER_S,
         "window_s": None if run.window_ns is None else run.window_ns / NS_PER_S,
         "num_blocks": num_blocks,
         "num_cpu_blocks": num_cpu_blocks,

@@ -24,11 +24,9 @@ def _nobody_served(run: Run) -> str:
 
 
 def _memory(run: Run) -> str:
-    capacity = run.record.capacity_tokens
-    full = next((step for step in run.record.steps if step.reserved_tokens == capacity), None)
-    if full is None:
+    if run.full_ns is None:
         return f"The KV cache never fills: {_shown(run, 'peak_kv_usage_ratio')} at most."
-    return f"The KV cache is full after {format_duration(full.t_ns - full.dur_ns)}."
+    return f"The KV cache is full after {format_duration(run.full_ns)}."
 
 
 def _preempted(run: Run) -> str:

@@ -3,7 +3,6 @@
 /** @typedef {import("./payload.js").Payload} Payload */
 /** @typedef {{t: number, label: string}} Moment */
 
-const FULL = 0.999;
 /** Bins to each side that count as one stretch of trouble. */
 const NEAR = 30;
 
@@ -20,8 +19,8 @@ export function moments(payload) {
   const add = (place, label) => {
     if (place >= 0) found.push({ t: /** @type {number} */ (t[place]), label });
   };
-  const full = usage.findIndex((share) => share >= FULL);
-  if (full >= 0) add(full, "memory full");
+  const full_s = payload.header.full_s;
+  if (full_s !== null) found.push({ t: full_s, label: "memory full" });
   else add(highest(usage), "fullest");
   add(recomputes.findIndex((count, i) => count + (swaps[i] ?? 0) > 0), "first preemption");
   const longest = highest(queue);
