@@ -13,7 +13,7 @@ SETUPS: dict[str, tuple[str, dict[str, Any]]] = {
     "swap": ("preemption-lab", {"gpu_memory_utilization": "0.42", "preemption_mode": "swap"}),
     "little-swap": ("preemption-lab", {"gpu_memory_utilization": "0.42", "preemption_mode": "swap",
                                        "swap_space_bytes": "512 MiB"}),
-    "idle": ("preemption-lab", {"request_rate": "0.05"}),
+    "idle": ("preemption-lab", {"request_rate": "0.2"}),
     "nobody": ("preemption-lab", {"request_rate": "0.000001"}),
     "none-fits": ("preemption-lab", {"gpu_memory_utilization": "0.33"}),
     "paged": ("block-table-lab", {"kv_memory_bytes": "1 GiB"}),

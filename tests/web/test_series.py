@@ -12,6 +12,9 @@ from tests.web.runs_of_labs import SETUPS, run_of, scenario_of
 from kvlab.web.payload import encode
 from kvlab.web.series import MAX_BINS, bin_edges, series, step_lines
 
+FIGURES = {"usage": "reserved_tokens", "queue": "waiting", "running": "running", "swapped": "swapped"}
+"""Line of the chart -> column of the timeline."""
+
 
 @pytest.mark.parametrize("name", SETUPS)
 def test_a_bin_shows_the_most_of_all_steps_that_touch_it(name: str) -> None:
@@ -21,13 +24,12 @@ def test_a_bin_shows_the_most_of_all_steps_that_touch_it(name: str) -> None:
     if not end_ns:
         assert {len(line) for line in lines.values()} == {1}
         return
-    edges = bin_edges(end_ns, MAX_BINS).tolist()
+    edges, steps = bin_edges(end_ns, MAX_BINS).tolist(), run.timeline
     for number, (start, end) in enumerate(itertools.pairwise(edges)):
-        steps = [step for step in run.record.steps if step.t_ns > start and step.t_ns - step.dur_ns < end]
-        assert lines["usage"][number] == np.float32(max((s.reserved_tokens for s in steps), default=0) / capacity)
-        assert lines["queue"][number] == max((step.waiting for step in steps), default=0)
-        assert lines["running"][number] == max((step.running for step in steps), default=0)
-        assert lines["swapped"][number] == max((step.swapped for step in steps), default=0)
+        touching = (steps["t_ns"] > start) & (steps["start_ns"] < end)
+        most = {name: int(steps[name][touching].max(initial=0)) for name in FIGURES.values()}
+        shown = {FIGURES[line]: float(lines[line][number]) for line in FIGURES}
+        assert shown == most | {"reserved_tokens": np.float32(most["reserved_tokens"] / capacity)}
 
 
 @pytest.mark.parametrize("name", ["recompute", "swap", "little-swap", "samples"])

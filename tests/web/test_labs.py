@@ -1,0 +1,86 @@
+"""The tables of the page: every control, tile, mission and term hangs together."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+import kvlab
+from kvlab.missions import missions_for
+from kvlab.setting_table import RULES, SETTINGS
+from kvlab.web.labs import tables
+
+LABS: dict[str, Any] = tables()["labs"]
+CONTROLS = {f"{lab} {control['name']}": (lab, control) for lab in RULES for control in LABS[lab]["controls"]}
+
+
+def texts(control: dict[str, Any]) -> list[str]:
+    return control["values"] if control["kind"] != "switch" else [control["off"], control["on"]]
+
+
+def test_the_tables_are_strict_json() -> None:
+    assert json.loads(json.dumps(tables(), allow_nan=False)) == tables()
+    assert tables()["version"] == 1
+    assert tuple(LABS) == RULES
+    assert len(tables()["not_modelled"]) >= 5
+
+
+@pytest.mark.parametrize(("lab", "control"), CONTROLS.values(), ids=CONTROLS)
+def test_a_control_moves_its_setting_to_every_stop(lab: str, control: dict[str, Any]) -> None:
+    setting = SETTINGS[control["name"]]
+    stops = texts(control)
+    parsed = [setting.parse(text) for text in stops]
+    assert [setting.show(value) for value in parsed] == stops, "a stop is written as links write it"
+    assert len(set(parsed)) == len(parsed) > 1
+    if control["kind"] == "range":
+        assert parsed == sorted(parsed, key=lambda value: float(str(value)))
+    assert control["default"] in stops
+    assert control["default"] == LABS[lab]["defaults"][control["name"]]
+    assert setting.parse(control["default"]) == kvlab.scenario(lab).settings()[control["name"]]
+    for text in stops:
+        assert kvlab.scenario(lab, **{control["name"]: text}).engine_config()
+    if control["kind"] == "switch":
+        assert control["default"] == control["off"]
+    else:
+        assert len(control["labels"]) == len(stops)
+        assert all(control["labels"])
+    assert control["help"] == setting.help
+    assert control["group"] in ("server", "traffic", "event")
+
+
+@pytest.mark.parametrize("lab", RULES)
+def test_tiles_are_explained_and_three_are_main(lab: str) -> None:
+    tiles = LABS[lab]["tiles"]
+    assert [tile["main"] for tile in tiles].count(True) == 3
+    assert all(tile["name"] in tables()["glossary"] for tile in tiles)
+    assert all(tile["better"] in ("lower", "higher", None) for tile in tiles)
+
+
+def test_every_metric_and_setting_is_in_the_glossary() -> None:
+    glossary = tables()["glossary"]
+    assert {*kvlab.metrics.METRICS, *SETTINGS} <= {*glossary}
+    for entry in glossary.values():
+        assert set(entry) == {"label", "unit", "formula", "source", "engines"}
+        assert entry["label"]
+        assert entry["formula"]
+
+
+@pytest.mark.parametrize("lab", RULES)
+def test_missions_can_be_played_with_the_controls(lab: str) -> None:
+    controls = {control["name"]: texts(control) for control in LABS[lab]["controls"]}
+    missions = missions_for(lab)
+    assert [card["id"] for card in LABS[lab]["missions"]] == [mission.id for mission in missions]
+    assert len(missions) >= 6
+    for mission in missions:
+        for field, text in mission.setup.items():
+            assert text in controls.get(field, [text]), f"{mission.id} loads {field} = {text}"
+        for field, stops in mission.levers.items():
+            assert [stop for stop in stops if stop not in controls[field]] == [], f"{mission.id}: {field}"
+
+
+def test_the_first_run_is_that_of_the_preset() -> None:
+    for lab in RULES:
+        scenario = kvlab.scenario(lab, **LABS[lab]["defaults"])
+        assert scenario.settings() == kvlab.scenario(lab).settings()
