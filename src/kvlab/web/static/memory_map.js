@@ -16,6 +16,8 @@ import { colorsOf, isDark } from "./theme.js";
 
 const HEIGHT = 300;
 const CAPTION = 18;
+/** Narrower than this no map has a place: a tab in the background may be laid out with next to no width. */
+const LEAST_WIDTH = 48;
 /** Keyboard steps in a row of an address space. */
 const STEPS_PER_ROW = 64;
 
@@ -70,7 +72,7 @@ export class MemoryMap {
   #draw() {
     const { payload, hover, picked, block, t, theme } = this.store.state;
     const width = this.box.clientWidth;
-    if (!payload || !width) return;
+    if (!payload || width < LEAST_WIDTH) return;
     this.#moment = indexAt(payload.moments, t);
     const { context, ratio } = surface(this.canvas, width, HEIGHT + CAPTION);
     context.setTransform(1, 0, 0, 1, 0, 0);
