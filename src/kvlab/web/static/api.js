@@ -44,9 +44,10 @@ export async function fetchLabs() {
  * One finished run, decoded.
  * @param {string} query
  * @param {AbortSignal} signal
+ * @param {string} [purpose]  runs of another purpose do not take each other's place
  */
-export async function fetchRun(query, signal) {
-  const answer = await ask(`api/run?${query}`, { signal, headers: { "X-Client": CLIENT } });
+export async function fetchRun(query, signal, purpose = "run") {
+  const answer = await ask(`api/run?${query}`, { signal, headers: { "X-Client": `${CLIENT}-${purpose}` } });
   return decode(await answer.arrayBuffer());
 }
 

@@ -3,6 +3,18 @@
 /** Space left and right of the plot, in CSS pixels: chart, scrubber and lanes stand exactly below each other. */
 export const GUTTER = 44;
 
+let forced = 0;
+
+/** Device pixels per CSS pixel. */
+export function pixelRatio() {
+  return forced || devicePixelRatio || 1;
+}
+
+/** Draws as for another screen until it is called with 0: for pictures to take away. @param {number} ratio */
+export function forceRatio(ratio) {
+  forced = ratio;
+}
+
 /** @typedef {{context: CanvasRenderingContext2D, width: number, height: number, ratio: number}} Surface */
 
 /**
@@ -13,7 +25,7 @@ export const GUTTER = 44;
  * @returns {Surface}
  */
 export function surface(canvas, width, height) {
-  const ratio = devicePixelRatio || 1;
+  const ratio = pixelRatio();
   const across = Math.round(width * ratio);
   const down = Math.round(height * ratio);
   if (canvas.width !== across || canvas.height !== down) {

@@ -13,6 +13,8 @@ import { colorsOf } from "./theme.js";
 /** @typedef {import("./theme.js").Colors} Colors */
 /** @typedef {{left: number, right: number, top: number, bottom: number, end: number, most: number}} Plot */
 
+/** A run in which nothing happens still has an axis. */
+const SHORTEST_S = 10;
 const TICK = 7;
 const TICK_PER_EVENT = 4;
 const MOST_EVENTS = 6;
@@ -50,7 +52,7 @@ export class Chart {
     const gutter = this.compact ? 0 : GUTTER;
     this.#plot = {
       left: gutter, right: width - gutter, top: this.compact ? 2 : 8, bottom: height - (this.compact ? 2 : 22),
-      end: Math.max(...runs.map(({ header }) => header.end_s), 1e-9), most: this.compact ? top : step * Math.ceil(top / step),
+      end: Math.max(...runs.map(({ header }) => header.end_s), SHORTEST_S), most: this.compact ? top : step * Math.ceil(top / step),
     };
     if (!this.compact) this.#axes(context, colors, payload, step);
     if (pin) this.#pinned(context, colors, pin.payload);
@@ -86,6 +88,7 @@ export class Chart {
     if (window_s !== null && window_s < end) {
       context.fillStyle = colors.band;
       context.fillRect(this.#x(window_s), top, right - this.#x(window_s), bottom - top);
+      this.#note(context, colors, "arrivals stop", this.#x(window_s), right);
     }
     context.font = font(11);
     context.textBaseline = "middle";
@@ -108,6 +111,16 @@ export class Chart {
     context.textAlign = "center";
     const every = tickStep(end, Math.max(2, Math.min(10, (right - left) / 70)));
     for (let t = 0; t <= end; t += every) context.fillText(`${whole(t)} s`, this.#x(t), bottom + 13);
+  }
+
+  /** A word at the foot of the plot, where there is room for it. @param {CanvasRenderingContext2D} context @param {Colors} colors @param {string} text @param {number} left @param {number} right */
+  #note(context, colors, text, left, right) {
+    context.font = font(11);
+    if (context.measureText(text).width + 12 > right - left) return;
+    context.fillStyle = colors.muted;
+    context.textAlign = "left";
+    context.textBaseline = "bottom";
+    context.fillText(text, left + 6, this.#plot.bottom - 3);
   }
 
   /** @param {CanvasRenderingContext2D} context @param {Colors} colors @param {Payload} payload */

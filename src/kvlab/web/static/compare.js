@@ -1,7 +1,9 @@
 /** A pinned setup beside the one at hand: both curves, both rows of figures, and what differs between them. */
 
+import { fetchRun } from "./api.js";
 import { byId, h, icon } from "./dom.js";
 import { labelOf } from "./knobs.js";
+import { readHash, readQuery } from "./link.js";
 
 /** @typedef {import("./types.js").State} State */
 
@@ -15,6 +17,19 @@ export class Compare {
     this.button.addEventListener("click", () => this.toggle());
     store.on(["pin", "changes", "payload"], (state) => this.#show(state));
     this.#show(store.state);
+  }
+
+  /** Pins what a link brought along; a pin that can't be run is none. */
+  async pinFromLink() {
+    const { pin } = readHash(location.hash);
+    if (pin === null) return;
+    const { lab, changes } = readQuery(this.session.labs, pin);
+    try {
+      const payload = await fetchRun(pin, new AbortController().signal, "pin");
+      if (lab === this.store.state.lab) this.store.set({ pin: { query: pin, changes, payload } });
+    } catch {
+      // the run itself says what is wrong with such links
+    }
   }
 
   toggle() {

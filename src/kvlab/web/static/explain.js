@@ -34,7 +34,7 @@ function open(name, label, anchor) {
     ["Name", h("code", {}, name)],
     ["Unit", UNITS[term?.unit ?? ""] ?? term?.unit ?? ""],
     ["Source", term?.source ?? ""],
-    ...ENGINES.map((engine) => [engine, term?.engines[engine] ?? "no such figure"]),
+    ...ENGINES.map((engine) => [engine, term?.engines[engine] ?? "nothing like it"]),
   ].filter(([, text]) => text !== "");
   popover.replaceChildren(
     h("h2", { id: "explain-title" }, label),

@@ -101,7 +101,8 @@ function switchKnob(control, session, price) {
 export function labelOf(control, text) {
   if (control.kind === "switch") return text === control.off ? "off" : text === control.on ? "on" : text;
   const stop = control.values.indexOf(text);
-  return stop < 0 ? text : `${control.labels[stop] ?? text} ${control.unit}`.trim();
+  if (stop < 0) return /^[\d.]+$/.test(text) && control.unit !== "%" ? `${text} ${control.unit}`.trim() : text;
+  return `${control.labels[stop] ?? text} ${control.unit}`.trim();
 }
 
 /**

@@ -16,13 +16,15 @@ export function readQuery(labs, search) {
   const names = Object.keys(labs.labs);
   const asked = params.get("lab");
   const lab = asked !== null && names.includes(asked) ? asked : names[0] ?? "";
+  const twice = [...params.keys()].find((name) => params.getAll(name).length > 1);
   params.delete("lab");
   const defaults = labs.labs[lab]?.defaults ?? {};
   /** @type {Changes} */
   const changes = {};
   for (const [name, text] of params) if (defaults[name] !== text) changes[name] = text;
-  if (asked === null || asked === lab) return { lab, changes, problem: null };
-  return { lab, changes: {}, problem: `This link asks for a lab “${asked}”. There are: ${names.join(", ")}.` };
+  const unknown = asked !== null && asked !== lab;
+  if (unknown) return { lab, changes: {}, problem: `This link asks for a lab “${asked}”. There are: ${names.join(", ")}.` };
+  return { lab, changes, problem: twice === undefined ? null : `This link gives “${twice}” twice.` };
 }
 
 /**
@@ -42,7 +44,8 @@ export function addressOf(labs, lab, changes, mission) {
 
 /**
  * @param {string} hash
- * @returns {{t: number|null, request: number|null, mission: string|null, progress: string|null}}
+ * @returns {{t: number|null, request: number|null, mission: string|null, pin: string|null,
+ *   progress: string|null}}
  */
 export function readHash(hash) {
   const params = new URLSearchParams(hash.slice(1));
@@ -50,6 +53,7 @@ export function readHash(hash) {
     t: decimal(params.get("t")),
     request: decimal(params.get("request")),
     mission: params.get("mission"),
+    pin: params.get("pin"),
     progress: params.get("progress"),
   };
 }

@@ -46,10 +46,11 @@ async function start() {
   new MemoryMap(store);
   new Lanes(store, playback);
   new Inspect(session, store, playback);
-  new Compare(session, store);
+  const compare = new Compare(session, store);
   new Share(session, store);
   new Missions(session, store, progress);
   session.open();
+  void compare.pinFromLink();
 }
 
 /** Progress that came with the link. @param {Progress} progress */

@@ -163,21 +163,21 @@ export function paintTape(context, tape, table, ink) {
     context.fillStyle = ink.colors.panel;
     eachRow(tape, start, 1, (x, y, _, height) => context.fillRect(x, y, 2, height));
   }
-  context.fillStyle = hatching(context, ink.colors.panel);
+  context.fillStyle = hatching(context, ink.colors.panel, Math.max(6, Math.round(tape.bar / 2)));
   context.fill(waiting);
 }
 
-/** @param {CanvasRenderingContext2D} context @param {string} color */
-function hatching(context, color) {
+/** @param {CanvasRenderingContext2D} context @param {string} color @param {number} size */
+function hatching(context, color, size) {
   const tile = document.createElement("canvas");
-  tile.width = tile.height = 6;
+  tile.width = tile.height = size;
   const pen = /** @type {CanvasRenderingContext2D} */ (tile.getContext("2d"));
   pen.strokeStyle = color;
-  pen.lineWidth = 1.5;
+  pen.lineWidth = size / 4;
   pen.beginPath();
-  for (const shift of [-6, 0, 6]) {
-    pen.moveTo(shift, 6);
-    pen.lineTo(shift + 6, 0);
+  for (const shift of [-size, 0, size]) {
+    pen.moveTo(shift, size);
+    pen.lineTo(shift + size, 0);
   }
   pen.stroke();
   return /** @type {CanvasPattern} */ (context.createPattern(tile, "repeat"));

@@ -1,6 +1,6 @@
 /** The memory at the moment shown: who holds what, told by pointer, by keyboard and in words. */
 
-import { font, onWidth, surface } from "./canvas.js";
+import { font, onWidth, pixelRatio, surface } from "./canvas.js";
 import { byId, setText } from "./dom.js";
 import { moment, whole } from "./format.js";
 import { Holdings } from "./holdings.js";
@@ -117,7 +117,7 @@ export class MemoryMap {
 
   /** @param {{offsetX: number, offsetY: number}} event */
   #ownerUnder(event) {
-    const ratio = devicePixelRatio || 1;
+    const ratio = pixelRatio();
     const [x, y] = [event.offsetX * ratio, event.offsetY * ratio];
     const gpu = this.#tape ? tokenUnder(this.#tape, x, y) : this.#grids && blockUnder(this.#grids.gpu, x, y);
     if (gpu !== null) return this.#holdings()?.ownerAt(gpu, false) ?? null;

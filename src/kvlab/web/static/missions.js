@@ -116,9 +116,10 @@ export class Missions {
       ...(asks ? [this.#question(card)] : []),
       h("ul", { class: "goals", "aria-label": "Goals" }, ...card.goals.map((goal, i) => {
         const result = verdict?.goals[i];
+        const [name = "", limit = ""] = goal.text.split(": ");
         return h("li", { class: result?.met ? "met" : "" }, icon(result?.met ? "check" : "open"),
-          h("span", {}, h("span", { class: "sr-only" }, result?.met ? "met: " : "not met: "), goal.text),
-          h("b", {}, result?.value ?? ""));
+          h("span", {}, h("span", { class: "sr-only" }, result?.met ? "met: " : "not met: "), name),
+          h("b", {}, result?.value ?? ""), h("small", {}, limit));
       })),
       asks ? null : h("p", { class: "cost" }, `Cost so far: ${points(verdict?.cost ?? 0)}. The cheapest fix earns three stars.`),
       ...this.#verifiedGuess(card),

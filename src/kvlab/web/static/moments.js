@@ -25,10 +25,19 @@ export function moments(payload) {
   add(recomputes.findIndex((count, i) => count + (swaps[i] ?? 0) > 0), "first preemption");
   const longest = highest(queue);
   if (queue[longest]) add(longest, `longest queue, ${queue[longest]}`);
-  if (payload.header.window_s !== null && payload.header.window_s < payload.header.end_s) {
-    found.push({ t: payload.header.window_s, label: "arrivals stop" });
+  return merged(found.sort((a, b) => a.t - b.t));
+}
+
+/** Moments that look the same are one. @param {Moment[]} sorted */
+function merged(sorted) {
+  /** @type {Moment[]} */
+  const found = [];
+  for (const { t, label } of sorted) {
+    const last = found.at(-1);
+    if (last && last.t.toFixed(1) === t.toFixed(1)) last.label += `, ${label}`;
+    else found.push({ t, label });
   }
-  return found.sort((a, b) => a.t - b.t);
+  return found;
 }
 
 /**

@@ -1,6 +1,6 @@
 /** The view as one picture for a chat or a report: figures, chart, memory, and how to get the same numbers. */
 
-import { font } from "./canvas.js";
+import { font, forceRatio } from "./canvas.js";
 import { moment } from "./format.js";
 import { colorsOf } from "./theme.js";
 
@@ -17,11 +17,14 @@ const PER_ROW = 5;
  * @param {import("./types.js").State} state
  * @param {import("./types.js").Lab} lab
  * @param {string} link
+ * @param {() => void} redraw  draws all canvases again
  * @returns {Promise<Blob|null>}
  */
-export async function pictureOf(state, lab, link) {
+export async function pictureOf(state, lab, link, redraw) {
   const { payload, t, theme } = state;
   if (!payload) return null;
+  forceRatio(SCALE);
+  redraw();
   const colors = colorsOf(theme);
   const inner = WIDTH - 2 * MARGIN;
   const chart = canvasesOf("chart");
@@ -58,6 +61,8 @@ export async function pictureOf(state, lab, link) {
   y = stack(context, chart, y, inner, chartHeight) + 16;
   write(`Memory at ${moment(t)}`, MARGIN, y, 13, colors.ink, "bold");
   y = stack(context, map, y + 22, inner, mapHeight) + 16;
+  forceRatio(0);
+  redraw();
   write(payload.header.command, MARGIN, y, 12, colors.ink);
   write(link, MARGIN, y + 20, 12, colors.muted);
   return new Promise((resolve) => canvas.toBlob(resolve, "image/png"));

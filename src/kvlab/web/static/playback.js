@@ -122,6 +122,7 @@ export class Playback {
     this.button.replaceChildren(icon(playing ? "pause" : "play"));
     this.button.setAttribute("aria-label", playing ? "Pause" : "Play");
     this.speed.textContent = `${speed}×`;
-    this.speed.setAttribute("aria-label", `Speed: ${speed} simulated seconds per second`);
+    this.speed.setAttribute("aria-label", `${speed}×: simulated seconds per second`);
+    this.button.title = "Space plays and pauses, arrow keys step, Home and End jump";
   }
 }

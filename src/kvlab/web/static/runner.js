@@ -1,5 +1,8 @@
 /** One run in flight, the latest wins: what is asked for meanwhile is run next, what lies between is never run. */
 
+/** A run that took longer than this is given up for a committed newer one; a quicker one is shown on the way. */
+const PATIENCE_MS = 1000;
+
 /** @template T */
 export class Runner {
   /** @type {string|null} */
@@ -7,6 +10,7 @@ export class Runner {
   /** @type {string|null} */
   #next = null;
   #abort = new AbortController();
+  #since = 0;
 
   /**
    * @param {(query: string, signal: AbortSignal) => Promise<T>} run
@@ -21,7 +25,7 @@ export class Runner {
   /**
    * Asks for a run.
    * @param {string} query
-   * @param {boolean} now  do not wait for an older one: it is of no use any more
+   * @param {boolean} now  do not wait for long for an older one: it is of little use any more
    */
   want(query, now) {
     if (query === this.#flying) {
@@ -30,7 +34,7 @@ export class Runner {
     }
     this.#next = query;
     if (this.#flying === null) void this.#fly();
-    else if (now) this.#abort.abort();
+    else if (now && performance.now() - this.#since > PATIENCE_MS) this.#abort.abort();
   }
 
   async #fly() {
@@ -39,6 +43,7 @@ export class Runner {
       const query = this.#next;
       this.#flying = query;
       this.#next = null;
+      this.#since = performance.now();
       this.#abort = new AbortController();
       try {
         this.tell.done(await this.run(query, this.#abort.signal), query);

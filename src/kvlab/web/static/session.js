@@ -24,7 +24,7 @@ export class Session {
   constructor(labs, store) {
     this.labs = labs;
     this.store = store;
-    this.runner = new Runner(fetchRun, {
+    this.runner = new Runner((query, signal) => fetchRun(query, signal), {
       done: (payload, query) => this.#show(payload, query),
       failed: (reason) => this.#fail(reason),
       busy: (busy) => this.store.set({ busy }),
@@ -59,8 +59,8 @@ export class Session {
     this.#moment = t;
     this.#begin();
     this.store.set({ ...(fresh ? NEW_LAB : {}), lab, changes, mission: known, picked: request });
-    this.#settle(false);
-    if (problem) this.store.set({ error: new ApiError(problem, "lab") });
+    if (problem) this.#fail(new ApiError(problem));
+    else this.#settle(false);
   }
 
   /** @param {string} lab */

@@ -22,9 +22,10 @@ export class Share {
 
   /** The same picture and the same numbers elsewhere. */
   link() {
-    const { lab, changes, t, picked } = this.store.state;
+    const { lab, changes, t, picked, pin } = this.store.state;
     const look = new URLSearchParams({ t: t.toFixed(1) });
     if (picked !== null) look.set("request", String(picked));
+    if (pin) look.set("pin", pin.query);
     return `${new URL(addressOf(this.session.labs, lab, changes, null), location.href.split("#")[0])}#${look}`;
   }
 
@@ -51,7 +52,8 @@ export class Share {
   }
 
   async #picture() {
-    const blob = await pictureOf(this.store.state, this.session.lab, this.link());
+    const redraw = () => this.store.set({ theme: this.store.state.theme + 1 });
+    const blob = await pictureOf(this.store.state, this.session.lab, this.link(), redraw);
     if (blob) download(blob, `kvlab-${this.store.state.lab}.png`);
     else say("The browser could not draw the picture.");
   }

@@ -56,12 +56,16 @@ export class Story {
   }
 
   /** @param {State} state */
-  #showError({ error }) {
+  #showError({ error, payload }) {
     const box = byId("error");
+    const results = byId("results");
     box.hidden = !error;
-    byId("results").classList.toggle("stale", error !== null);
+    results.classList.toggle("stale", error !== null);
+    results.classList.toggle("empty", error !== null && !payload);
     if (!error) return box.replaceChildren();
-    const text = h("p", {}, error.field ? h("code", {}, error.field) : null, error.field ? " " : null, error.message);
+    const named = error.field !== null && !error.message.includes(error.field);
+    const text = h("p", {}, named ? h("code", {}, error.field) : null, named ? ": " : null, error.message,
+      payload ? h("span", { class: "note" }, " The pictures still show the run before.") : null);
     const back = h("button", { type: "button", click: () => this.session.replace({}) }, "Back to defaults");
     box.replaceChildren(text, back);
   }

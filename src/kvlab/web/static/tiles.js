@@ -18,6 +18,7 @@ export class Tiles {
   constructor(session, store) {
     this.session = session;
     store.on(["payload", "before", "pin", "lab"], (state) => this.#show(state));
+    store.on(["payload", "settled"], (state) => this.#announce(state));
   }
 
   /** @param {import("./types.js").State} state */
@@ -33,12 +34,21 @@ export class Tiles {
       setText(cell.unit, unit);
       const reference = pinned ?? before;
       showDelta(cell.delta, cell.tile, now, reference?.[cell.tile.name]);
-      setText(cell.pinned, pinned ? `pinned: ${pinned[cell.tile.name]?.text ?? "–"}` : "");
+      const [then, thenUnit] = splitUnit(pinned?.[cell.tile.name]?.text ?? "–");
+      setText(cell.pinned, pinned ? `pinned: ${then} ${thenUnit === unit ? "" : thenUnit}` : "");
       if (cell.echo) {
         setText(cell.echo.value, now.text);
         showDelta(cell.echo.delta, cell.tile, now, reference?.[cell.tile.name]);
       }
     }
+  }
+
+  /** Says the main figures once a change is meant, not at every stop of a drag. @param {import("./types.js").State} state */
+  #announce({ payload, before, shown, settled }) {
+    if (!payload || !before || shown !== settled) return;
+    const main = this.#cells.filter(({ tile }) => tile.main);
+    setText(byId("announce"), main.map(({ tile, value, unit, delta }) =>
+      `${tile.label}: ${value.textContent} ${unit.textContent}, ${delta.textContent?.replace(/[▲▼] /, "")}`).join(". "));
   }
 
   /** @param {string} lab */
@@ -52,12 +62,12 @@ export class Tiles {
       if (echo) strip.append(h("div", {}, h("span", { class: "label" }, tile.label), echo.value, echo.delta));
       return {
         tile, echo, value: h("span"), unit: h("span", { class: "unit" }), delta: h("p", { class: "delta" }),
-        pinned: h("p", { class: "pinned" }),
+        pinned: h("p", { class: "pinned-value" }),
       };
     });
     const elements = this.#cells.map(({ tile, value, unit, delta, pinned }) =>
       h("div", { class: tile.main ? "tile main" : "tile", role: "group", "aria-label": tile.label, "data-tile": tile.name },
-        h("h3", {}, termButton(tile.name, tile.label)), h("p", { class: "value" }, value, " ", unit), delta, pinned));
+        h("p", { class: "label" }, termButton(tile.name, tile.label)), h("p", { class: "value" }, value, " ", unit), delta, pinned));
     byId("tiles-main").replaceChildren(...elements.filter((_, i) => tiles[i]?.main));
     byId("tiles-more").replaceChildren(...elements.filter((_, i) => !tiles[i]?.main));
   }
