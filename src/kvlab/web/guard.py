@@ -1,9 +1,8 @@
-"""Around every request: whose it may be, what every answer says of itself, and no traceback for anybody."""
+"""Around every request: whose it may be, and what every answer says of itself."""
 
 from __future__ import annotations
 
 import ipaddress
-import logging
 import re
 import socket
 from collections.abc import Iterable
@@ -14,7 +13,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from kvlab.web.errors import BUG, FORBIDDEN, MISDIRECTED, Refusal
+from kvlab.web.errors import FORBIDDEN, MISDIRECTED, Refusal
 
 POLICY: Final = (
     "default-src 'self'; img-src 'self' data: blob:; object-src 'none'; base-uri 'none'; form-action 'none'; "
@@ -29,8 +28,6 @@ _HEADERS: Final = {
 }
 _HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::([0-9]{1,5}))?\Z")
 _ANYWHERE: Final = ("0.0.0.0", "::", "")
-
-logger = logging.getLogger(__name__)
 
 
 def refused(refusal: Refusal) -> Response:
@@ -56,27 +53,17 @@ class Guard:
             if scope["type"] == "lifespan":
                 await self._app(scope, receive, send)
             return
-        begun = False
 
         async def guarded(message: Message) -> None:
-            nonlocal begun
             if message["type"] == "http.response.start":
-                begun = True
                 MutableHeaders(scope=message).update(_HEADERS)
             await send(message)
 
         refusal = self._refusal(scope)
-        if refusal is not None:
-            await refused(refusal)(scope, receive, guarded)
-            return
-        try:
+        if refusal is None:
             await self._app(scope, receive, guarded)
-        except Exception:
-            logger.exception("a bug in kvlab, in %s", scope["path"])
-            if begun:
-                raise
-            message = "this is a bug in kvlab: the server's terminal shows where"
-            await refused(Refusal(status=BUG, message=message))(scope, receive, guarded)
+        else:
+            await refused(refusal)(scope, receive, guarded)
 
     def _refusal(self, scope: Scope) -> Refusal | None:
         headers = Headers(scope=scope)

@@ -18,10 +18,14 @@ from kvlab.web.controls import base
 from kvlab.web.errors import URI_TOO_LONG, Refusal, RefusedError
 from kvlab.web.limits import MAX_QUERY_CHARS, check_size
 from kvlab.web.uploads import Upload
+from kvlab.workloads.traffic import DRAWN_ONLY
 
 _CLIENT: Final = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
 _MAX_FIELDS: Final = 100
 _MAX_ID: Final = 10**9
+_DRAWN: Final = (
+    *DRAWN_ONLY, "arrivals", "burstiness", "max_concurrency", "think_time_ns", "burst", "rate_events",
+)  # fmt: skip
 
 FindTrace = Callable[[str], Upload]
 """Token -> the uploaded trace; raises RefusedError when there is none."""
@@ -77,6 +81,8 @@ def take_client(fields: dict[str, str], header: str | None) -> str | None:
 def scenario_of(fields: Mapping[str, str], find_trace: FindTrace) -> Query:
     """The scenario of `lab` and settings, within the page's limits.
 
+    A trace takes the place of drawn traffic whose knobs were moved before: what it has no use for is left out.
+
     Raises:
         KvlabError: no such lab or setting, a value that can't work, or too much work.
         RefusedError: no such trace.
@@ -90,6 +96,8 @@ def scenario_of(fields: Mapping[str, str], find_trace: FindTrace) -> Query:
         raise UnknownNameError("setting", "name", ())
     upload = None if token == NOT_SET else find_trace(token)
     if upload is not None:
+        for field in _DRAWN:
+            settings.pop(field, None)
         settings["trace"] = upload.path
         if upload.format is not None:
             settings.setdefault("trace_format", upload.format)

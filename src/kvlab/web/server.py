@@ -8,7 +8,7 @@ import json
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Final
+from typing import Any, Final
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -21,7 +21,7 @@ from kvlab.scenarios import Scenario
 from kvlab.setting_table import RULES
 from kvlab.web.assets import Asset, Assets, asset_of
 from kvlab.web.controls import base
-from kvlab.web.errors import CONFLICT, NOT_FOUND, TIMEOUT, Refusal, RefusedError, refusal_of
+from kvlab.web.errors import BUG, CONFLICT, NOT_FOUND, TIMEOUT, Refusal, RefusedError, refusal_of
 from kvlab.web.guard import Guard, refused
 from kvlab.web.jobs import Answer, DetailJob, Job, RunJob, TraceJob
 from kvlab.web.labs import tables
@@ -86,8 +86,8 @@ class Server:
             Route("/api/trace", _guarded(self._trace), methods=["POST"]),
             Route("/{name:path}", self._file),
         ]
-        app = Starlette(routes=routes, lifespan=self._lifespan, exception_handlers={HTTPException: _http_error})
-        return Guard(app, hosts)
+        handlers: dict[Any, Any] = {HTTPException: _http_error, Exception: _bug}
+        return Guard(Starlette(routes=routes, lifespan=self._lifespan, exception_handlers=handlers), hosts)
 
     @asynccontextmanager
     async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:
@@ -235,11 +235,15 @@ def _guarded(handler: Handler) -> Handler:
         try:
             return await handler(request)
         except RefusedError as error:
-            return refused(error.refusal)
+            refusal = error.refusal
         except KvlabError as error:
-            return refused(refusal_of(error))
+            refusal = refusal_of(error)
         except ClientDisconnect:
             return Response(status_code=400)  # nobody is there to read it
+        response = refused(refusal)
+        if request.method == "POST":
+            response.headers["Connection"] = "close"  # what is still to come of the body is not waited for
+        return response
 
     return handle
 
@@ -250,6 +254,11 @@ async def _http_error(request: Request, error: Exception) -> Response:
     response = refused(Refusal(status=error.status_code, message=error.detail, field="path", value=request.url.path))
     response.headers.update(error.headers or {})
     return response
+
+
+async def _bug(request: Request, error: Exception) -> Response:
+    """Nobody is shown a traceback but who runs the server: it passes on to the log."""
+    return refused(Refusal(status=BUG, message="this is a bug in kvlab: the server's terminal shows where"))
 
 
 async def _disconnect(request: Request) -> None:
