@@ -1,7 +1,8 @@
 """The clock loop: deliver arrivals, schedule a step, charge its time, emit its tokens.
 
 After a full step come *quiet* ones: while nobody arrives, ends, prefills, lacks a block or was preempted, a step only
-moves the decode clock, so `_quiet_steps` runs many of them in a loop of a few operations, exactly.
+moves the decode clock. Where such steps all last the same, `_leap_quietly` takes many at once; where each has a row of
+its own or lasts longer than the one before, `_step_quietly` runs them in a loop of a few operations.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from kvlab.core.schedulers import scheduler_for
 from kvlab.core.schedulers.base import Decisions, Scheduler
 from kvlab.core.sequence import NEVER, Job
 from kvlab.errors import ConfigError
+from kvlab.units import ceil_div
 
 Monitor = Callable[[int, int], bool]
 """(clock in ns, requests ended so far) -> whether to stop. Called every `MONITOR_STEPS` full steps."""
@@ -215,55 +217,78 @@ class Engine:
 
         Returns whether the next step has something to decide: an end or a shortage, not just an arrival.
         """
-        scheduler, ledger = self.scheduler, self.ledger
-        batch, space = scheduler.batch, scheduler.space
-        step = self.step
+        batch = self.scheduler.batch
         end_step = batch.next_end()
-        if end_step == step or self._next_arrival_ns <= self.now_ns:
-            return end_step == step
-        phases, num_phases = batch.phases, len(batch.phases)
-        num_seqs, context_tokens = batch.num_seqs, scheduler.context_tokens
-        varies, keeps_steps = scheduler.cost.grows_with_context, ledger.keeps_steps
-        last = min(end_step, step + QUIET_STEPS)
-        now_ns = self.now_ns
+        if end_step == self.step or self._next_arrival_ns <= self.now_ns:
+            return end_step == self.step
+        last = min(end_step, self.step + QUIET_STEPS)
         until_ns = min(self._next_arrival_ns, self._window_ns + 1)  # a step that crosses the window is the last
-        dur_ns = self._duration_ns(num_seqs, context_tokens, 0, 0)
-        free = space.num_free
-        is_short = False
-        run_start, run_free, run_context = step, 0, 0  # the present run of steps of one duration, and sums over it
+        if self.scheduler.cost.grows_with_context or self.ledger.keeps_steps:
+            is_short = self._step_quietly(last, until_ns)
+        else:
+            is_short = self._leap_quietly(last, until_ns)
+        if self.now_ns > self._window_ns:
+            self._close_window(batch.num_seqs)
+        return is_short or self.step == end_step
+
+    def _step_quietly(self, last: int, until_ns: int) -> bool:
+        """Quiet steps one by one, each with a row of its own. Returns whether blocks ran short."""
+        scheduler, rows = self.scheduler, self.ledger.rows
+        batch, duration_ns = scheduler.batch, self._duration_ns
+        phases, num_phases = batch.phases, len(batch.phases)
+        num_seqs, context_tokens, shared = batch.num_seqs, scheduler.context_tokens, scheduler.shared_tokens
+        before = (scheduler.num_running, len(scheduler.waiting), scheduler.num_swapped)
+        after = (scheduler.saved_blocks, 0 if batch.grows else scheduler.largest_hole, 0, num_seqs, num_seqs)
+        if self.ledger.keeps_steps:
+            after += ((), (), (), ())  # type: ignore[assignment] # rows have the ids only then
+        free = scheduler.space.num_free
+        step, now_ns, dur_ns, is_short = self.step, self.now_ns, 0, False
         while step < last and now_ns < until_ns:
             if phases[step % num_phases]:
                 if not scheduler.grow(step):
                     is_short = True
                     break
-                free = space.num_free
+                free = scheduler.space.num_free
             context_tokens += num_seqs
-            if varies:
-                now_dur_ns = self._duration_ns(num_seqs, context_tokens, 0, 0)
-                if now_dur_ns != dur_ns:
-                    self._book_run(step, step - run_start, dur_ns, run_free, run_context)
-                    run_start, run_free, run_context, dur_ns = step, 0, 0, now_dur_ns
+            dur_ns = duration_ns(num_seqs, context_tokens, 0, 0)
             now_ns += dur_ns
-            run_free += free
-            run_context += context_tokens
+            rows.append((now_ns, dur_ns, *before, free, context_tokens - shared, *after))
             step += 1
-            if keeps_steps:
-                scheduler.context_tokens = context_tokens
-                ledger.rows.append((*self._row(now_ns, dur_ns, 0, num_seqs, num_seqs), (), (), (), ()))
-        self._book_run(step, step - run_start, dur_ns, run_free, run_context)
+        if dur_ns:
+            self._recent_ns.push(step - 1, dur_ns)  # the longest of them, as context only grows
         scheduler.context_tokens = context_tokens
         self.step, self.now_ns = step, now_ns
-        if now_ns > self._window_ns:
-            self._close_window(num_seqs)
-        return is_short or step == end_step
+        if len(rows) > QUIET_STEPS:
+            self.ledger.digest()
+        return is_short
 
-    def _book_run(self, end_step: int, steps: int, dur_ns: int, free: int, context_tokens: int) -> None:
-        """`steps` quiet steps of `dur_ns` each, up to before `end_step`; `free` and `context_tokens` are sums."""
+    def _leap_quietly(self, last: int, until_ns: int) -> bool:
+        """Quiet steps of one duration, in leaps from one growing table to the next, booked as one run."""
+        scheduler = self.scheduler
+        batch, space = scheduler.batch, scheduler.space
+        phases, num_phases = batch.phases, len(batch.phases)
+        num_seqs, context_tokens = batch.num_seqs, scheduler.context_tokens
+        dur_ns = self._duration_ns(num_seqs, context_tokens, 0, 0)
+        last = min(last, self.step + ceil_div(until_ns - self.now_ns, dur_ns))
+        free_sum, is_short = 0, False
+        first = step = self.step
+        while step < last:
+            if phases[step % num_phases] and not scheduler.grow(step):
+                is_short = True
+                break
+            after = step + 1
+            while after < last and not phases[after % num_phases]:
+                after += 1
+            free_sum += space.num_free * (after - step)
+            step = after
+        steps = step - first
         if steps:
-            if not self.ledger.keeps_steps:  # then they have rows
-                used = context_tokens - self.scheduler.shared_tokens * steps
-                self.ledger.book_run(self.scheduler, steps, dur_ns, free, used)
-            self._recent_ns.push(end_step - 1, dur_ns)
+            used = (context_tokens - scheduler.shared_tokens) * steps + num_seqs * steps * (steps + 1) // 2
+            self.ledger.book_run(scheduler, steps, dur_ns, free_sum, used)
+            self._recent_ns.push(step - 1, dur_ns)
+            scheduler.context_tokens = context_tokens + num_seqs * steps
+            self.step, self.now_ns = step, self.now_ns + steps * dur_ns
+        return is_short
 
     def _close(self, *, stopped: bool) -> RunRecord:
         scheduler, ledger = self.scheduler, self.ledger

@@ -10,7 +10,7 @@ from typing import Final
 
 from kvlab.units import ceil_div
 
-EXACT_VALUES: Final = 2**18
+EXACT_VALUES: Final = 2**15
 """Distinct values kept before a tally rounds them, to bound its memory."""
 NO_LIMIT: Final = 1 << 62
 _KEPT_BITS: Final = 11  # of a rounded value: low by less than 1 part in 1,024
