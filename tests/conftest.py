@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -13,3 +14,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="N",
         help="random runs per lab and time grid of the differential tests: N new ones instead of the fixed 500",
     )
+
+
+# the same examples every time, and no failure because a machine is busy
+settings.register_profile("suite", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("suite")
