@@ -27,16 +27,20 @@ class Running(uvicorn.Server):
 
 
 @pytest.fixture(scope="module")
-def port() -> Iterator[int]:
+def server() -> Server:
+    return Server(pool=Pool(2))
+
+
+@pytest.fixture(scope="module")
+def port(server: Server) -> Iterator[int]:
     listener = bind("127.0.0.1", 0)
-    app = Server(pool=Pool(2)).app()
-    server = Running(uvicorn.Config(app, log_level="critical", ws="none", timeout_graceful_shutdown=1))
-    thread = threading.Thread(target=server.run, args=([listener],))
+    running = Running(uvicorn.Config(server.app(), log_level="critical", ws="none", timeout_graceful_shutdown=1))
+    thread = threading.Thread(target=running.run, args=([listener],))
     thread.start()
-    assert server.listens.wait(10)
+    assert running.listens.wait(60)
     yield listener.getsockname()[1]
-    server.should_exit = True
-    thread.join(10)
+    running.should_exit = True
+    thread.join(60)
     assert not thread.is_alive()
     listener.close()
 

@@ -75,6 +75,11 @@ class Server:
         self._labs = asset_of(json.dumps(tables(), ensure_ascii=False).encode(), "json")
         self._latest: dict[str, asyncio.Task[Answer]] = {}
 
+    @property
+    def waiting_clients(self) -> frozenset[str]:
+        """Named clients whose answers are being worked on."""
+        return frozenset(self._latest)
+
     def app(self, hosts: tuple[str, ...] = ()) -> Guard:
         """The ASGI app, for requests to those hosts besides localhost and IP addresses."""
         routes = [
@@ -132,6 +137,7 @@ class Server:
         fields = fields_of(request.url.query)
         client = take_client(fields, request.headers.get("x-client"))
         scenario, shown, token = self._scenarios(fields)
+        self._supersede(client)
         found = self._cache.get(scenario)
         if found is None:
             # a browser on this machine gets the bytes faster than anybody could compress them
@@ -150,7 +156,9 @@ class Server:
         request_id, t_ns = take_moment(fields)
         scenario, _, _ = self._scenarios(fields)
         job = DetailJob(scenario=scenario, request_id=request_id, t_ns=t_ns)
-        answer = await self._work(request, job, None if client is None else f"{client}/request")
+        client = None if client is None else f"{client}/request"  # a click stops no run
+        self._supersede(client)
+        answer = await self._work(request, job, client)
         if isinstance(answer, Refusal):
             return self._refused(answer, fields)
         return Response(answer, headers={"Cache-Control": "no-store"}, media_type="application/json")
@@ -200,13 +208,16 @@ class Server:
             return query.scenario, query.scenario, None
         return query.scenario, query.scenario.replace(trace=query.trace.name), query.trace.token
 
+    def _supersede(self, client: str | None) -> None:
+        """A newer request of the client is here: its older job stops."""
+        older = None if client is None else self._latest.pop(client, None)
+        if older is not None:
+            older.cancel()
+
     async def _work(self, request: Request, job: Job, client: str | None) -> Answer:
-        """The answer to a job; the client's earlier one is stopped, and this one when its client goes away."""
+        """The answer to a job, which stops when its client goes away, or asks for something newer."""
         work = asyncio.create_task(self._pool.do(job))
         if client is not None:
-            before = self._latest.get(client)
-            if before is not None:
-                before.cancel()
             self._latest[client] = work
         gone = asyncio.create_task(_disconnect(request))
         try:
