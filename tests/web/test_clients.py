@@ -133,12 +133,12 @@ def test_a_broken_upload_leaves_the_server_well(client: httpx.Client, port: int)
     ids=["binary", "long-line", "long-header", "no-host", "two-hosts", "negative-length", "bad-chunk"],
 )
 def test_what_is_no_http_is_refused(client: httpx.Client, port: int, text: str) -> None:
-    with connect(port, text) as connection:
-        try:
+    try:
+        with connect(port, text) as connection:
             connection.shutdown(socket.SHUT_WR)
             answer = connection.makefile("rb").read()
-        except ConnectionResetError:  # the server did not read on
-            answer = b""
+    except OSError:  # the server did not read on
+        answer = b""
     assert answer == b"" or answer.split(b" ")[1][:1] == b"4"
     assert b"Traceback" not in answer
     assert client.get("/api/labs").status_code == 200

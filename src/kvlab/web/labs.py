@@ -9,10 +9,10 @@ from typing import Any, Final
 
 from kvlab.metrics import METRICS
 from kvlab.metrics.catalog import Metric
+from kvlab.missions import Mission, missions_for
 from kvlab.setting_table import BLOCK_TABLE_LAB, PREEMPTION_LAB, SETTINGS
 from kvlab.settings import Setting
 from kvlab.web.controls import CONTROLS, TILES, USED_RATIO, defaults
-from kvlab.web.verdicts import missions_of
 
 TABLE_VERSION: Final = 1
 
@@ -67,7 +67,7 @@ def tables() -> dict[str, Any]:
 
 
 def _lab(lab: str, words: _Words) -> dict[str, Any]:
-    missions = missions_of(lab)
+    missions = missions_for(lab)
     default = defaults(lab)
     return {
         "title": words.title,
@@ -81,7 +81,7 @@ def _lab(lab: str, words: _Words) -> dict[str, Any]:
     }
 
 
-def _stops(missions: Iterable[Any], field: str) -> list[str]:
+def _stops(missions: Iterable[Mission], field: str) -> list[str]:
     """Every value of a field that some mission loads or offers."""
     found: dict[str, None] = {}
     for mission in missions:

@@ -140,13 +140,21 @@ class Watch:
         self._stopped()
         self._check_engine()
         self._samples += len(request.output_tokens)
-        if request.id >= MAX_REQUESTS or self._samples > MAX_SAMPLES:
+        if request.id >= MAX_REQUESTS:
             raise LimitError(
                 "num_requests",
                 request.id + 1,
                 MAX_REQUESTS,
-                f"more than {MAX_REQUESTS:,} requests (or {MAX_SAMPLES:,} samples) arrive, the page simulates no more. "
-                "Set num_requests or trace_until_ns, or use `kvlab run`, which has no such limit",
+                f"more than {MAX_REQUESTS:,} requests arrive, the page simulates no more. Set num_requests or "
+                "trace_until_ns, or use `kvlab run`, which has no such limit",
+            )
+        if self._samples > MAX_SAMPLES:
+            raise LimitError(
+                "num_samples",
+                self._samples,
+                MAX_SAMPLES,
+                f"more than {MAX_SAMPLES:,} samples are asked for, the page simulates no more. Lower num_samples, set "
+                "num_requests or trace_until_ns, or use `kvlab run`, which has no such limit",
             )
         longest = max(request.output_tokens)
         if longest > MAX_OUTPUT_TOKENS:
