@@ -35,6 +35,13 @@ export class Holdings {
     }
   }
 
+  /** @param {number|null} id @returns {id is number} whether that request has any memory now */
+  has(id) {
+    if (id === null) return false;
+    if (this.contiguous) return [...this.rows()].some(({ owner }) => owner === id);
+    return countOf(this.blocks, id) + countOf(this.cpu, id) > 0;
+  }
+
   /** What one request holds. @param {number} id */
   held(id) {
     if (this.contiguous) {

@@ -163,8 +163,24 @@ export function paintTape(context, tape, table, ink) {
     context.fillStyle = ink.colors.panel;
     eachRow(tape, start, 1, (x, y, _, height) => context.fillRect(x, y, 2, height));
   }
+  outlineHole(context, tape, table, ink.colors.muted);
   context.fillStyle = hatching(context, ink.colors.panel, Math.max(6, Math.round(tape.bar / 2)));
   context.fill(waiting);
+}
+
+/** The largest hole: what no longer request can be placed in. @param {CanvasRenderingContext2D} context @param {Tape} tape @param {Uint32Array} table @param {string} color */
+function outlineHole(context, tape, table, color) {
+  let [end, start, length] = [0, 0, 0];
+  for (let i = 0; i <= table.length; i += 4) {
+    const next = table[i] ?? tape.size;
+    if (next - end > length) [start, length] = [end, next - end];
+    end = next + (table[i + 1] ?? 0);
+  }
+  context.strokeStyle = color;
+  context.lineWidth = Math.max(1, Math.round(tape.bar / 12));
+  context.setLineDash([4, 3]);
+  eachRow(tape, start, length, (x, y, width, height) => context.strokeRect(x + 0.5, y + 0.5, width - 1, height - 1));
+  context.setLineDash([]);
 }
 
 /** @param {CanvasRenderingContext2D} context @param {string} color @param {number} size */

@@ -1,7 +1,7 @@
 /** The memory at the moment shown: who holds what, told by pointer, by keyboard and in words. */
 
 import { font, onWidth, pixelRatio, surface } from "./canvas.js";
-import { byId, setText } from "./dom.js";
+import { byId, h, setText } from "./dom.js";
 import { moment, whole } from "./format.js";
 import { Holdings } from "./holdings.js";
 import { STATE_TEXT } from "./lane_index.js";
@@ -40,7 +40,10 @@ export class MemoryMap {
     this.box = /** @type {HTMLElement} */ (this.canvas.parentElement);
     onWidth(this.box, () => this.#draw());
     store.on(["payload", "hover", "picked", "block", "theme"], (_, changed) => {
-      if (changed.has("payload")) this.#cursor = null;
+      if (changed.has("payload")) {
+        this.#cursor = null;
+        this.#legend();
+      }
       this.#draw();
     });
     store.on(["t"], ({ payload, t }) => {
@@ -64,6 +67,7 @@ export class MemoryMap {
     for (const radio of document.querySelectorAll("#map-colors input")) {
       radio.addEventListener("change", () => {
         this.#byState = radio instanceof HTMLInputElement && radio.value === "state";
+        this.#legend();
         this.#draw();
       });
     }
@@ -79,9 +83,11 @@ export class MemoryMap {
     const colors = colorsOf(theme);
     /** @param {number} id */
     const stateOf = (id) => stateColor(payload.lanes.spanAt(id, t)?.state ?? "decode", colors);
-    const ink = { colors, dark: isDark(colors), focus: hover ?? picked, stateOf: this.#byState ? stateOf : null };
-    const [across, down, top] = [Math.floor(width * ratio), Math.floor(HEIGHT * ratio), Math.round(CAPTION * ratio)];
     const holdings = new Holdings(payload, this.#moment);
+    const shown = hover ?? picked;
+    const focus = holdings.has(shown) ? shown : null;
+    const ink = { colors, dark: isDark(colors), focus, stateOf: this.#byState ? stateOf : null };
+    const [across, down, top] = [Math.floor(width * ratio), Math.floor(HEIGHT * ratio), Math.round(CAPTION * ratio)];
     const { num_blocks: size, num_cpu_blocks: cpuSize } = payload.header;
     this.#tape = payload.segments ? tape(size, across, down, top) : null;
     this.#grids = payload.segments ? null : layout(size, cpuSize, across, down, top, ratio);
@@ -108,6 +114,16 @@ export class MemoryMap {
     context.textAlign = "right";
     context.fillText(`CPU swap: ${whole(header.num_cpu_blocks)}`, context.canvas.width, 0);
     context.textAlign = "left";
+  }
+
+  #legend() {
+    const { payload, lab } = this.store.state;
+    const states = [["prefill", "prefill"], ["decode", "decode"], ["recomputing", "recomputing"]];
+    const colors = this.#byState ? states : [["solid", "one colour per request"]];
+    const contiguous = payload?.header.contiguous;
+    const marks = contiguous ? [["hatched", "reserved, unused"], ["hole", "largest hole"]] : lab === "preemption-lab" ? [] : [["shared", "shared"], ["copied", "just copied"]];
+    byId("map-legend").replaceChildren(...[...colors, ...marks, ["free", "free"]].map(([key, text]) =>
+      h("li", {}, h("i", { class: `key cell ${key}` }), text ?? "")));
   }
 
   #holdings() {
@@ -165,7 +181,7 @@ export class MemoryMap {
     const unit = payload.header.unit === "token" ? "Token" : "Block";
     const where = this.#cursor === null ? "" : `${unit} ${whole(this.#cursor)}: `;
     const id = hover ?? (this.#cursor === null ? picked : null);
-    const about = id === null ? (where ? "free." : holdings.total()) : `request ${id}, ${this.#life(id)}; ${holdings.held(id)}.`;
+    const about = id === null ? (where ? "free." : holdings.total()) : `request ${id}, ${this.#life(id)}${holdings.has(id) ? `; ${holdings.held(id)}` : ""}.`;
     const call = id === null || id === picked ? "" : where ? " Enter opens its block table." : " Click for its block table.";
     const text = where + about + call;
     setText(byId("map-live"), text.charAt(0).toUpperCase() + text.slice(1));

@@ -48,11 +48,6 @@ export class Story {
     byId("moments").replaceChildren(...moments(payload).map(({ t, label }) =>
       h("button", { type: "button", class: "chip", click: () => this.store.set({ t, playing: false }) },
         h("b", {}, moment(t)), ` ${label}`)));
-    const keys = header.contiguous
-      ? [["solid", "holds tokens"], ["hatched", "reserved, unused"], ["free", "free"]]
-      : [["solid", "one colour per request"], ["shared", "shared"], ["copied", "just copied"], ["free", "free"]];
-    const shown = header.lab === "preemption-lab" ? keys.filter(([key]) => key === "solid" || key === "free") : keys;
-    byId("map-legend").replaceChildren(...shown.map(([key, text]) => h("li", {}, h("i", { class: `key cell ${key}` }), text)));
   }
 
   /** @param {State} state */
