@@ -44,8 +44,9 @@ class Columns:
         arrival = self.arrival
         if arrival is None:
             arrival = next((name for name in names if name in _OWN_ARRIVALS), "arrival_s")  # or _ns, _us, _ms
-        for name in (arrival, self.prompt, self.output, *([self.hash_ids] if self.hash_ids else [])):
-            check_column(path, name, names)
+        wanted = (arrival, self.prompt, self.output, *([self.hash_ids] if self.hash_ids else []))
+        for name in wanted:
+            check_column(path, name, names, taken=wanted)
         own_ids = "hash_ids" if self.hash_ids is None and "hash_ids" in names else self.hash_ids
         return Columns(
             arrival=arrival, arrival_unit=self.arrival_unit, prompt=self.prompt, output=self.output, hash_ids=own_ids
@@ -78,9 +79,11 @@ def parse_columns(text: str, field: str) -> Columns:
     return Columns(**given)
 
 
-def check_column(path: str, name: str, names: Iterable[str]) -> None:
+def check_column(path: str, name: str, names: Iterable[str], taken: Iterable[str] = ()) -> None:
     """`name` is one of the columns, once.
 
+    Args:
+        taken: columns that mean something already, so that none of them is a misspelt `name`.
     Raises:
         TraceError: it isn't; says which are there, and the nearest.
     """
@@ -89,8 +92,8 @@ def check_column(path: str, name: str, names: Iterable[str]) -> None:
         return
     if name in known:
         raise TraceError(path, f'column "{name}" is there {known.count(name)} times; keep one', line=1)
-    folded = {_folded(column): column for column in reversed(known)}
-    near = get_close_matches(_folded(name), folded, n=1, cutoff=0.5)
+    folded = {_folded(column): column for column in reversed(known) if column not in taken}
+    near = get_close_matches(_folded(name), folded, n=1, cutoff=0.7)
     hint = f'did you mean "{folded[near[0]]}"? ' if near else ""
     shown = ", ".join(known[:12])[:300] + (", ..." if len(known) > 12 else "")
     remedy = (

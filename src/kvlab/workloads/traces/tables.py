@@ -102,7 +102,8 @@ def parse_json(path: str, text: str | bytes, line: int | None = None) -> object:
     try:
         return json.loads(text, parse_float=Decimal, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
-        reason = str(error)
+        # a line has its place in the file; where JSON breaks off inside it would look like another one
+        reason = error.msg if isinstance(error, json.JSONDecodeError) and line is not None else str(error)
         if isinstance(error, RecursionError):
             reason = "nested too deeply"
         elif reason.startswith("Exceeds the limit"):
