@@ -14,6 +14,7 @@ from kvlab.core.config import BlockTableLabConfig, PreemptionLabConfig
 from kvlab.errors import ConfigError
 from kvlab.setting_table import BLOCK_TABLE_LAB, PREEMPTION_LAB, SETTINGS
 from kvlab.settings import exact_bytes, exact_decimal
+from kvlab.units import MIB
 
 MAX_BLOCKS: Final = 2**22
 """Most blocks of a pool: 4,194,304, sixteen times what eight of the largest GPUs hold at 16 tokens a block."""
@@ -72,15 +73,26 @@ class PreemptionLabServer:
         taken = self.weights_bytes + self.overhead_bytes
         blocks = (usable - taken) // self.block_bytes
         if blocks < 1:
-            least = Fraction(taken + self.block_bytes, self.gpu_memory_bytes)
-            remedy = (
-                f"leaves no room for one KV block of {exact_bytes(self.block_bytes)} beside weights and overhead "
-                f"({exact_bytes(taken)}) in {exact_bytes(self.gpu_memory_bytes)}. "
-            )
-            percent = -(-least * 1000 // 10)
-            advice = f"Use at least {Decimal(percent) / 100}" if least <= 1 else "Take a GPU with more memory"
-            raise ConfigError("gpu_memory_utilization", exact_decimal(self.gpu_memory_utilization), remedy + advice)
+            raise self._no_room(taken + self.block_bytes)
         return _bounded("gpu_memory_bytes", self.gpu_memory_bytes, blocks)
+
+    def _no_room(self, needed_bytes: int) -> ConfigError:
+        """Names the setting that can mend it: the share of the GPU, or the GPU where all of it is too small."""
+        problem = (
+            f"leaves no room for one KV block of {exact_bytes(self.block_bytes)} beside weights and overhead "
+            f"({exact_bytes(self.weights_bytes + self.overhead_bytes)})"
+        )
+        share = Fraction(needed_bytes, self.gpu_memory_bytes)
+        if share <= 1:
+            percent = -(-share * 100 // 1)
+            remedy = f"{problem} in {exact_bytes(self.gpu_memory_bytes)}. Use at least {Decimal(percent) / 100}"
+            return ConfigError("gpu_memory_utilization", exact_decimal(self.gpu_memory_utilization), remedy)
+        whole = -(-needed_bytes // (Fraction(self.gpu_memory_utilization) * MIB)) * MIB
+        remedy = (
+            f"{problem} at a utilization of {exact_decimal(self.gpu_memory_utilization)}. Take a GPU with "
+            f"more memory, at least {exact_bytes(whole)}; or lower weights_bytes, overhead_bytes or block_size"
+        )
+        return ConfigError("gpu_memory_bytes", exact_bytes(self.gpu_memory_bytes), remedy)
 
     def engine_config(self) -> PreemptionLabConfig:
         """The same in blocks and nanoseconds; swap costs times `slow_pcie`, rounded down.

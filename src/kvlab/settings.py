@@ -215,7 +215,8 @@ class Setting:
         if self.at_least is not None and value < self.at_least:
             raise ConfigError(self.name, self.show(value), f"must be at least {self.show(self.at_least)}")
         if self.at_most is not None and value > self.at_most:
-            raise ConfigError(self.name, self.show(value), f"must be at most {self.show(self.at_most)}")
+            hint = f" ({self.show(value)} % is {self.show(value / 100)})" if self.kind is RATIO and value <= 100 else ""
+            raise ConfigError(self.name, self.show(value), f"must be at most {self.show(self.at_most)}{hint}")
 
     def show(self, value: object) -> str:
         """Text that `parse` reads back as the same value."""

@@ -74,6 +74,12 @@ def test_traffic_itself_has_the_same_bounds(setting: Setting) -> None:
                 assert "must be from" not in error.remedy  # noqa: PT017
 
 
+def test_a_share_that_is_meant_in_per_cent_is_told_how_to_say_it() -> None:
+    for text, hint in (("92", r" \(92 % is 0.92\)"), ("1.5", r" \(1.5 % is 0.015\)"), ("101", "")):
+        with pytest.raises(ConfigError, match=rf'= "{text}": must be at most 1{hint}\Z'):
+            SETTINGS["gpu_memory_utilization"].parse(text)
+
+
 @given(st.text(max_size=30))
 def test_any_text_is_a_value_or_a_named_error(text: str) -> None:
     for setting in SETTINGS.values():
