@@ -34,7 +34,7 @@ def test_describe_says_how_many_how_fast_and_how_long(cli: Cli, azure: Path) -> 
         == f"""\
 {azure} (azure): 3 requests in 3 s
 
-arrivals  0.667 requests/s, 3 in the busiest minute
+arrivals  0.667 requests/s
 gaps      CV 0.333, burstiness 9 (Poisson: 1)
 
 tokens  mean  p50  p95  p99  max
@@ -53,7 +53,7 @@ def test_describe_as_json(cli: Cli, azure: Path) -> None:
 def test_describe_the_azure_trace(cli: Cli) -> None:
     out = cli("trace", "describe", shared_file("data/traces/azure_llm_2023_conv.csv")).out
     assert "19,366 requests" in out
-    assert "5.53 requests/s" in out
+    assert "5.53 requests/s, 507 in the busiest minute" in out
     assert "CV 1.09" in out
     assert "1,155" in out
 
@@ -103,9 +103,37 @@ def test_convert_reads_mapped_columns(cli: Cli, tmp_path: Path) -> None:
     assert out == "arrival_ns,prompt_tokens,output_tokens\n0,2,3\n1000000,3,4\n"
 
 
-def test_a_file_can_be_converted_onto_itself(cli: Cli, azure: Path) -> None:
-    assert cli("trace", "convert", azure, azure).code == 0
-    assert azure.read_text().startswith("arrival_ns,")
+@pytest.mark.parametrize("args", [["convert"], ["cut"], ["scale", "--speed", "2"]], ids=str)
+def test_no_trace_is_written_over_itself(cli: Cli, azure: Path, args: list[str]) -> None:
+    link = azure.with_name("link.csv")
+    link.symlink_to(azure)
+    for out in (azure, link):
+        assert f"{out} is the file that is read" in cli.refuses("trace", *args, azure, out)
+    assert azure.read_text() == AZURE
+
+
+def test_a_file_that_goes_is_said(cli: Cli, azure: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.csv"
+    assert cli("trace", "cut", azure, out).err == f"3 requests written to {out} (azure)\n"
+    assert cli("trace", "cut", azure, out).err == f"3 requests written to {out} (azure), in place of what was there\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "made", "cut"),
+    [
+        ("t", "csv", "azure"),
+        ("t.v2", "csv", "azure"),
+        ("t.csv.gz", "csv", "azure"),
+        ("t.JSONL.gz", "jsonl", "jsonl"),
+        ("t.json", "vllm-bench", "vllm-bench"),
+        ("t.parquet", "parquet", "parquet"),
+    ],
+)
+def test_the_name_says_the_format(cli: Cli, azure: Path, name: str, made: str, cut: str) -> None:
+    out = azure.parent / name
+    for args, format_name in ((["make"], made), (["convert", azure], made), (["cut", azure], cut)):
+        assert f"({format_name})" in cli("trace", *args, out).err
+        assert f"({format_name})" in cli("trace", "describe", out).out
 
 
 def test_gz_is_packed_and_the_same_again(cli: Cli, azure: Path, tmp_path: Path) -> None:
@@ -164,6 +192,10 @@ def test_a_made_trace_runs_in_a_lab(cli: Cli, tmp_path: Path, to: str) -> None:
         (["convert", "{}/azure.csv", "{}"], "a directory stands there"),
         (["convert", "{}/azure.csv", "-", "--to", "xml"], 'unknown --to "xml"'),
         (["convert", "{}/azure.csv", "-", "--to", "parquet"], "parquet is not text: name a file"),
+        (["make", "{}/x.parquet.gz"], "x.parquet.gz: parquet is packed as it is; drop .gz"),
+        (["make", "{}/x.gz", "--to", "parquet"], "drop .gz from the name"),
+        (["make", "{}/x.csv.gz", "--to", "parquet"], "x.csv.gz ends in .csv; drop --to, or let it end in .parquet"),
+        (["cut", "{}/azure.csv", "{}/x.parquet", "--to", "azure"], "or let it end in .csv"),
         (["cut", "{}/azure.csv", "-", "--num-requests", "0"], "--num-requests = 0: must be at least 1"),
         (["scale", "{}/azure.csv", "-"], "Give either --speed or --request-rate"),
         (["scale", "{}/azure.csv", "-", "--speed", "1", "--request-rate", "1"], "Give either"),

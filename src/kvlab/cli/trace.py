@@ -17,7 +17,7 @@ from kvlab.cli.terminal import columns as aligned
 from kvlab.cli.terminal import stdout_terminal
 from kvlab.errors import ConfigError, OutputError, TraceError
 from kvlab.files import write_file
-from kvlab.units import format_duration, format_number, parse_count, parse_decimal, parse_duration_ns
+from kvlab.units import NS_PER_S, format_duration, format_number, parse_count, parse_decimal, parse_duration_ns
 from kvlab.workloads.traces import (
     TRACE_FORMATS,
     TraceRow,
@@ -33,6 +33,8 @@ from kvlab.workloads.traces import (
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _STDOUT: Final = "-"
+_BY_ENDING: Final = {".csv": "csv", ".jsonl": "jsonl", ".json": "vllm-bench", ".parquet": "parquet"}
+"""What a name's ending means where no other format of that ending is asked for."""
 
 
 def _parsed(parse: Callable[[object, str], Any]) -> Callable[[click.Context, click.Parameter, str | None], Any]:
@@ -71,8 +73,8 @@ def _writes(command: _Command) -> _Command:
 def trace() -> None:
     """Describe, convert, cut, scale or make a trace of requests.
 
-    FILE may be packed by gzip; its format is found out. Times count from its first request. OUT is a file (packed if
-    its name ends in .gz), or "-" for standard output.
+    FILE may be packed by gzip; its format is found out. Times count from its first request. OUT is another file, or "-"
+    for standard output; its name says its format (.csv, .jsonl, .json, .parquet) and whether it is packed (.gz).
     """
 
 
@@ -108,10 +110,13 @@ def convert(
     to: str | None,
     sorting: bool,
 ) -> None:
-    """Write FILE in another format: csv by default."""
+    """Write FILE in another format.
+
+    OUT has the format that its name ends in, csv by default.
+    """
     with reading(file, format_name, columns, in_order=not sorting) as (_, rows):
         ordered = iter(sort(rows)) if sorting else rows
-        _write(_window(file, ordered, from_ns, until_ns), out, to or "csv")
+        _write(_window(file, ordered, from_ns, until_ns), out, to or _format_of(out, "csv"), file)
 
 
 @trace.command(name="cut")
@@ -132,12 +137,12 @@ def cut_command(
 ) -> None:
     """Write a part of FILE.
 
-    OUT has the format of FILE by default.
+    OUT has the format of FILE, unless its name ends in another.
     """
     if num_requests is not None and num_requests < 1:
         raise ConfigError("--num-requests", num_requests, "must be at least 1")
     with reading(file, format_name, columns) as (name, rows):
-        _write(_first(_window(file, rows, from_ns, until_ns), num_requests), out, to or name)
+        _write(_first(_window(file, rows, from_ns, until_ns), num_requests), out, to or _format_of(out, name), file)
 
 
 @trace.command(name="scale")
@@ -160,7 +165,7 @@ def scale_command(
 ) -> None:
     """Write FILE faster or slower.
 
-    Requests come closer together or further apart. OUT has the format of FILE by default.
+    Requests come closer together or further apart. OUT has the format of FILE, unless its name ends in another.
     """
     if (speed is None) == (request_rate is None):
         raise click.UsageError("Give either --speed or --request-rate.")
@@ -176,7 +181,7 @@ def scale_command(
             raise TraceError(file, "all requests arrive at once: there is no rate to scale")
         factor = Fraction(request_rate) / now
     with reading(file, format_name, columns) as (name, rows):
-        _write(scale(_window(file, rows, from_ns, until_ns), factor), out, to or name)
+        _write(scale(_window(file, rows, from_ns, until_ns), factor), out, to or _format_of(out, name), file)
 
 
 @trace.command()
@@ -190,14 +195,17 @@ def scale_command(
 @click.option("--prompt-tokens", default="uniform(200, 1500)", show_default=True, metavar="LENGTHS")
 @click.option("--output-tokens", default="exponential(250, max=1500)", show_default=True, metavar="LENGTHS")
 def make(out: str, to: str | None, **texts: str) -> None:
-    """Write a sample trace of made-up requests: csv by default."""
+    """Write a sample trace of made-up requests.
+
+    OUT has the format that its name ends in, csv by default.
+    """
     from kvlab.setting_table import SETTINGS
     from kvlab.workloads.traffic import Traffic, requests
 
     settings: dict[str, Any] = {name: SETTINGS[name].parse(text) for name, text in texts.items()}
     made = requests(Traffic(**settings))
     rows = (TraceRow(request.id + 1, *request[1:3], request.output_tokens[0]) for request in made)
-    _write(rows, out, to or "csv")
+    _write(rows, out, to or _format_of(out, "csv"))
 
 
 def _window(file: str, rows: Iterator[TraceRow], from_ns: int, until_ns: int | None) -> Iterator[TraceRow]:
@@ -238,18 +246,44 @@ class _Counted:
             yield row
 
 
-def _write(rows: Iterator[TraceRow], out: str, to: str) -> None:
+def _ending(out: str) -> str:
+    """The ending of OUT that says a format, or nothing."""
+    ending = Path(out.lower().removesuffix(".gz")).suffix
+    return ending if ending in _BY_ENDING else ""
+
+
+def _format_of(out: str, usual: str) -> str:
+    """The format of OUT where nobody says it: the usual one, if its name doesn't end in another."""
+    ending = _ending(out)
+    return usual if ending in ("", TRACE_FORMATS[usual].suffix) else _BY_ENDING[ending]
+
+
+def _check_out(out: str, to: str, file: str | None) -> None:
+    """OUT is a name for what is written, and not that of what is read."""
+    ending, right = _ending(out), TRACE_FORMATS[to].suffix
+    if ending not in ("", right):
+        remedy = f"the name {out} ends in {ending}; drop --to, or let it end in {right}"
+        raise ConfigError("--to", to, remedy)
+    if to == "parquet" and out.lower().endswith(".gz"):
+        raise OutputError(f"{out}: parquet is packed as it is; drop .gz from the name")
+    if file is not None and Path(out).is_file() and Path(out).samefile(file):
+        raise OutputError(f"{out} is the file that is read; name another as OUT")
+
+
+def _write(rows: Iterator[TraceRow], out: str, to: str, file: str | None = None) -> None:
     chosen = trace_format(to, "--to")
+    _check_out(out, to, file)
+    replaced = ", in place of what was there" if Path(out).is_file() else ""
     counted = _Counted(rows, chosen.resolution_ns)
     if out == _STDOUT:
         if to == "parquet":
             raise OutputError("parquet is not text: name a file as OUT")
         chosen.write(counted, sys.stdout.buffer)
-    elif out.endswith(".gz"):
+    elif out.lower().endswith(".gz"):
         write_file(Path(out), lambda stream: _pack(counted, chosen.write, stream))
     else:
         write_file(Path(out), lambda stream: chosen.write(counted, stream))
-    click.echo(f"{counted.num_rows:,} requests written to {out} ({to})", err=True)
+    click.echo(f"{counted.num_rows:,} requests written to {out} ({to}){replaced}", err=True)
     if counted.num_rounded:
         click.echo(f"{counted.num_rounded:,} times rounded down to {format_duration(chosen.resolution_ns)}", err=True)
     if counted.num_with_ids and not chosen.has_hash_ids:
@@ -268,8 +302,8 @@ def _report(file: str, name: str, summary: TraceSummary) -> list[str]:
         lines.append("arrivals  all at once")
     else:
         burstiness = "" if summary.burstiness is None else f", burstiness {format_number(summary.burstiness)}"
-        lines.append(f"arrivals  {format_number(summary.request_rate)} requests/s, "
-                     f"{summary.busiest_minute:,} in the busiest minute")  # fmt: skip
+        busiest = f", {summary.busiest_minute:,} in the busiest minute" if summary.span_ns >= 60 * NS_PER_S else ""
+        lines.append(f"arrivals  {format_number(summary.request_rate)} requests/s{busiest}")
         lines.append(f"gaps      CV {format_number(summary.gap_cv)}{burstiness} (Poisson: 1)")
     rows = [["tokens", "mean", "p50", "p95", "p99", "max"]]
     for label, lengths in (("prompt", summary.prompt), ("output", summary.output)):
