@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
+import re
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -16,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kvlab.core.config import LabConfig, Slo
 from kvlab.errors import ConfigError, ScenarioError, UnknownNameError
 from kvlab.servers import SERVERS, Server
-from kvlab.setting_table import RULES, find_setting, settings_of
+from kvlab.setting_table import RULES, SETTINGS, find_setting, settings_of
 from kvlab.settings import JsonValue
 from kvlab.slo_text import format_slo, parse_slo
 
@@ -32,6 +34,7 @@ ALIASES: Final = {name.removesuffix("-v1"): name for name in PRESETS}
 NO_LIMITS: Final = Slo()
 _PRESET_FOLDER: Final = Path(__file__).parent / "presets"
 _MAX_NAME: Final = 80
+_LIKE_A_PRESET: Final = re.compile(rf"({'|'.join(RULES)})(-v[0-9]+)?")
 _KEYS: Final = ("version", "name", "rules", "server", "traffic", "slo")
 
 
@@ -53,6 +56,26 @@ class Scenario:
         if self.rules == RULES[0] and self.traffic.num_samples != 1:
             remedy = f"the {RULES[0]} has one sample per request; parallel sampling is in the {RULES[1]}"
             raise ConfigError("num_samples", self.traffic.num_samples, remedy)
+        self._check_name()
+        self._check_idle()
+
+    def _check_name(self) -> None:
+        """A name like a preset's is one of this lab's presets: changes are told from that one."""
+        match = _LIKE_A_PRESET.fullmatch(self.name)
+        if match is None or (match[1] == self.rules and (self.name in PRESETS or not match[2])):
+            return
+        known = " and ".join(name for name in PRESETS if name.startswith(self.rules))
+        remedy = f"presets of the {self.rules} are {known}; call a scenario of your own otherwise"
+        raise ConfigError("name", self.name, remedy)
+
+    def _check_idle(self) -> None:
+        """A setting that would do nothing is an error where it isn't as in the lab's preset, not ignored."""
+        idle = self.traffic.idle()
+        usual = preset(self.rules).traffic if idle else self.traffic
+        for field, remedy in idle.items():
+            value = getattr(self.traffic, field)
+            if value != getattr(usual, field):
+                raise ConfigError(field, SETTINGS[field].show(value), remedy)
 
     @property
     def rules(self) -> str:
@@ -222,7 +245,7 @@ def _group(given: object, group: str, rules: str, where: str) -> dict[str, Any]:
 
 
 def load(name_or_path: str) -> Scenario:
-    """A preset, or the scenario in a file.
+    """A preset, or the scenario in a file; a relative trace that isn't here is looked for in the file's folder.
 
     Raises:
         UnknownNameError: neither a preset nor a file.
@@ -236,7 +259,15 @@ def load(name_or_path: str) -> Scenario:
         raise UnknownNameError("preset or file", name_or_path, ALIASES)
     if not path.exists() and path.suffix != ".json" and path.name == name_or_path:
         raise UnknownNameError("preset or file", name_or_path, ALIASES)
-    return Scenario.from_json(read_text(path), where=name_or_path)
+    return _found_beside(path, Scenario.from_json(read_text(path), where=name_or_path))
+
+
+def _found_beside(path: Path, scenario: Scenario) -> Scenario:
+    """The scenario of a file with its trace found: from the current directory, else from the file's folder."""
+    trace = scenario.traffic.trace
+    if trace is None or os.path.exists(trace) or not os.path.exists(beside := path.parent / trace):
+        return scenario
+    return scenario.replace(trace=str(beside))
 
 
 def read_text(path: Path) -> str:

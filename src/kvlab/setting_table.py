@@ -258,7 +258,7 @@ _TRAFFIC_SETTINGS: Final = (
     Setting(
         name="num_samples", group="traffic", kind=COUNT, unit="samples", rules=_B, source=_TRAFFIC, at_least=1,
         at_most=1_024, bare="4", aliases=("--parallel-sampling",),
-        help="Samples per request, each with an answer of its own.",
+        help="Samples per request, each with an answer of its own (from a trace: all as long as its row says).",
         engines={"vLLM": "n of a request", "SGLang": "n of a request", "TensorRT-LLM": "n of a request"},
     ),
     Setting(

@@ -5,8 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, cast
 
-from kvlab.core.request import Request, RequestSource
-from kvlab.errors import TraceError
+from kvlab.core.request import RequestSource
 from kvlab.workloads.lengths import parse_lengths
 from kvlab.workloads.traffic import Traffic, source
 
@@ -18,10 +17,8 @@ def limited_source(traffic: Traffic, max_tokens: int | None) -> RequestSource:
         TraceError: the trace can't be read; from the source: a row asks for more than `max_tokens`.
     Source: MODEL.md, "What holds in both labs": caps are applied when traffic is drawn, an output over it is invalid.
     """
-    if max_tokens is None:
-        return source(traffic)
-    if traffic.trace is not None:
-        return _Checked(source(traffic), traffic.trace, max_tokens)
+    if max_tokens is None or traffic.trace is not None:
+        return source(traffic, max_tokens=max_tokens)
     return source(capped(traffic, max_tokens))
 
 
@@ -31,33 +28,3 @@ def capped(traffic: Traffic, max_tokens: int) -> Traffic:
     limit = max_tokens if lengths.max_tokens is None else min(max_tokens, lengths.max_tokens)
     lower = dataclasses.replace(cast(Any, lengths), max_tokens=limit)
     return dataclasses.replace(traffic, output_tokens=str(lower))
-
-
-class _Checked:
-    """Passes requests on, and refuses the first one with an answer over `max_tokens`."""
-
-    def __init__(self, inner: RequestSource, path: str, max_tokens: int) -> None:
-        self._inner = inner
-        self._path = path
-        self._max_tokens = max_tokens
-
-    def next_arrival_ns(self) -> int | None:
-        """See `RequestSource`."""
-        return self._inner.next_arrival_ns()
-
-    def pop(self) -> Request:
-        """See `RequestSource`.
-
-        Raises:
-            TraceError: the request asks for more than `max_tokens`.
-        """
-        request = self._inner.pop()
-        longest = max(request.output_tokens)
-        if longest > self._max_tokens:
-            problem = f"request {request.id:,} asks for more than max_tokens = {self._max_tokens:,}; raise max_tokens"
-            raise TraceError(self._path, problem, field="output", value=longest)
-        return request
-
-    def ended(self, request: Request, t_ns: int) -> None:
-        """See `RequestSource`."""
-        self._inner.ended(request, t_ns)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -127,7 +128,9 @@ def test_the_floor_to_whole_blocks_is_taken_on_exact_fractions(utilization: str,
     ("lab", "changes", "message"),
     [
         ("preemption-lab", {"gpu_memory_utilization": "0.3"}, "no room for one KV block.*Use at least 0.33"),
-        ("preemption-lab", {"gpu_memory_bytes": "8 GiB"}, "Take a GPU with more memory"),
+        ("preemption-lab", {"gpu_memory_bytes": "16 GiB"}, "utilization = .*Use at least 0.97"),
+        ("preemption-lab", {"gpu_memory_bytes": "8 GiB"}, "gpu_memory_bytes = .*with more memory, at least 17645 MiB"),
+        ("preemption-lab", {"weights_bytes": "60 GiB"}, "gpu_memory_bytes = .*or lower weights_bytes"),
         ("preemption-lab", {"block_size": 1, "kv_bytes_per_token": 64}, "swap_space_bytes.*more than 4,194,304"),
         ("preemption-lab", {"block_size": 1, "kv_bytes_per_token": 64, "swap_space_bytes": 0}, "gpu_memory_bytes"),
         ("block-table-lab", {"kv_memory_bytes": 100}, "not even one token"),
@@ -260,9 +263,67 @@ def test_a_trace_row_over_max_tokens_is_an_error(tmp_path: Path) -> None:
     trace = tmp_path / "trace.csv"
     trace.write_text("arrival_ns,prompt_tokens,output_tokens\n0,100,50\n10,100,2000\n")
     scenario = preset("block-table-lab").replace(trace=str(trace))
-    with pytest.raises(TraceError, match="output = 2000: request 1 asks for more than max_tokens = 1,024"):
+    with pytest.raises(TraceError, match="more than max_tokens = 1,024; raise max_tokens") as caught:
         requests_of(scenario)
+    error = caught.value
+    assert (error.path, error.line, error.field, error.value) == (str(trace), 3, "output_tokens", 2000)
     assert len(requests_of(scenario.replace(max_tokens=2000))) == 2
+
+
+IDLE = {"request_rate": 5, "duration_ns": "10 s", "prompt_tokens": 512, "output_tokens": 128, "seed": 2}
+
+
+@pytest.mark.parametrize("field", IDLE)
+@pytest.mark.parametrize("lab", ["preemption-lab", "block-table-lab"])
+def test_a_setting_that_a_trace_takes_the_place_of_is_refused(lab: str, field: str) -> None:
+    traced = preset(lab).replace(trace="t.csv")
+    message = f"{field} = .*the trace brings its own arrivals and lengths; use trace_until_ns"
+    for make in (
+        lambda: traced.replace(**{field: IDLE[field]}),
+        lambda: preset(lab).replace(**{field: IDLE[field]}).replace(trace="t.csv"),
+        lambda: Scenario.from_dict({"version": 1, "rules": lab, "traffic": {"trace": "t.csv", field: IDLE[field]}}),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            make()
+    usual = getattr(preset(lab).traffic, field)
+    assert traced.replace(**{field: usual}) == traced == Scenario.from_json(traced.to_json())
+
+
+def test_what_a_trace_leaves_to_be_set_can_be_set() -> None:
+    changes = {"long_report_users": True, "seed": 2, "longer_answers": 2, "num_requests": 5, "trace_speed": 2}
+    traced = preset("preemption-lab").replace(trace="t.csv", **changes)
+    assert set(traced.changes()) == {"trace", *changes}
+
+
+@pytest.mark.parametrize(
+    "arrivals",
+    [{"arrivals": "closed-loop", "max_concurrency": 5}, {"arrivals": "all-at-once", "num_requests": 5}],
+    ids=str,
+)
+def test_a_rate_that_nothing_follows_is_refused(arrivals: dict[str, Any]) -> None:
+    scenario = preset("preemption-lab").replace(**arrivals)
+    with pytest.raises(ConfigError, match=f'request_rate = "5": arrivals = {arrivals["arrivals"]} follow no rate'):
+        scenario.replace(request_rate=5)
+
+
+@pytest.mark.parametrize("name", ["preemption-lab-v2", "block-table-lab-v1", "block-table-lab", "block-table-lab-v09"])
+def test_a_name_like_a_preset_that_is_none_is_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match=f'name = "{name}": presets of the preemption-lab are preemption-lab-v1;'):
+        Scenario.from_json(json.dumps(DOCUMENT | {"name": name}))
+
+
+def test_a_trace_is_found_from_here_and_beside_its_scenario(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, elsewhere = tmp_path / "mine", tmp_path / "elsewhere"
+    for path in (folder, elsewhere):
+        path.mkdir()
+    file = folder / "s.json"
+    file.write_text(json.dumps(DOCUMENT | {"traffic": {"trace": "t.csv"}}))
+    monkeypatch.chdir(elsewhere)
+    assert load("../mine/s.json").traffic.trace == "t.csv"
+    (folder / "t.csv").touch()
+    assert load("../mine/s.json").traffic.trace == os.path.join("..", "mine", "t.csv")
+    (elsewhere / "t.csv").touch()
+    assert load("../mine/s.json").traffic.trace == "t.csv"
 
 
 def test_the_window_is_known_only_where_something_sets_it(tmp_path: Path) -> None:

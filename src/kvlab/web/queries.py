@@ -96,7 +96,7 @@ def scenario_of(fields: Mapping[str, str], find_trace: FindTrace) -> Query:
         raise UnknownNameError("setting", "name", ())
     upload = None if token == NOT_SET else find_trace(token)
     if upload is not None:
-        for field in _DRAWN:
+        for field in _DRAWN if "long_report_users" in settings else (*_DRAWN, "seed"):
             settings.pop(field, None)
         settings["trace"] = upload.path
         if upload.format is not None:

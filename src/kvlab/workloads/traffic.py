@@ -38,6 +38,8 @@ MAX_SEED: Final = 2**53 - 1
 """Larger ones don't survive a JSON number in other programs."""
 MAX_NS: Final = 10 * 365 * 86_400 * NS_PER_S
 MAX_REQUESTS: Final = 10**9
+DRAWN_ONLY: Final = ("request_rate", "duration_ns", "prompt_tokens", "output_tokens")
+"""Settings that a trace takes the place of; so does it of the seed, unless that says who writes long reports."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,6 +165,19 @@ class Traffic:
         if self.rate_events.strip():
             raise ConfigError("rate_events", self.rate_events, remedy)
 
+    def idle(self) -> dict[str, str]:
+        """Settings that can't change anything beside the others, and what to do about each.
+
+        They always have a value, so that only a scenario, which knows its lab's own values, can tell who asked for one.
+        """
+        if self.trace is not None:
+            remedy = "the trace brings its own arrivals and lengths; use trace_until_ns (--until) to cut it"
+            names = DRAWN_ONLY if self.long_report_users else (*DRAWN_ONLY, "seed")
+            return dict.fromkeys(names, remedy)
+        if not ARRIVALS[self.arrivals].follows_rate:
+            return {"request_rate": f"arrivals = {self.arrivals} follow no rate; drop it"}
+        return {}
+
     def rate_curve(self) -> RateCurve:
         """The rate over time, events included."""
         events = parse_rate_events(self.rate_events, "rate_events")
@@ -181,29 +196,31 @@ class Traffic:
         return self.duration_ns if self.num_requests is None else None
 
 
-def requests(traffic: Traffic) -> Iterator[Request]:
+def requests(traffic: Traffic, *, max_tokens: int | None = None) -> Iterator[Request]:
     """Requests in order of arrival, made as they are asked for.
 
+    Args:
+        max_tokens: longest answer that a row of a trace may have; drawn ones are capped by `output_tokens`.
     Raises:
         ConfigError: closed-loop arrivals, which only a running server brings about: see `source`.
         TraceError: the trace, or a file of lengths, can't be used.
     """
     if traffic.trace is not None:
-        return _recorded(traffic, traffic.trace)
+        return _recorded(traffic, traffic.trace, max_tokens)
     gaps = ARRIVALS[traffic.arrivals].gaps
     if gaps is None:
         raise ConfigError("arrivals", traffic.arrivals, "they depend on the server: take source(traffic)")
     return _synthetic(traffic, gaps)
 
 
-def source(traffic: Traffic) -> RequestSource:
+def source(traffic: Traffic, *, max_tokens: int | None = None) -> RequestSource:
     """The same requests, or the users of a closed loop, as an engine takes them.
 
     Raises:
         TraceError: see `requests`; rows further down raise when they are reached.
     """
     if ARRIVALS[traffic.arrivals].gaps is not None:
-        return OpenLoop(requests(traffic))
+        return OpenLoop(requests(traffic, max_tokens=max_tokens))
     assert traffic.max_concurrency is not None, "checked by the constructor"
     return ClosedLoop(
         chain.from_iterable(zip(*chunk, strict=True) for chunk in _sizes(traffic)),
@@ -231,7 +248,7 @@ def _synthetic(traffic: Traffic, gaps: Gaps) -> Iterator[Request]:
             return
 
 
-def _recorded(traffic: Traffic, path: str) -> Iterator[Request]:
+def _recorded(traffic: Traffic, path: str, max_tokens: int | None) -> Iterator[Request]:
     from kvlab.workloads.traces import read_trace  # only traffic that needs files loads the readers
 
     num, den = Fraction(traffic.trace_speed).as_integer_ratio()
@@ -245,6 +262,9 @@ def _recorded(traffic: Traffic, path: str) -> Iterator[Request]:
         if num_made == traffic.num_requests or (until_ns is not None and time_ns >= until_ns):
             break
         output = min(max(1, round(row.output_tokens * next(scales))), MAX_TOKENS)
+        if max_tokens is not None and output > max_tokens:
+            problem = f"more than max_tokens = {max_tokens:,}; raise max_tokens"
+            raise TraceError(path, problem, line=row.line, field="output_tokens", value=output)
         arrival_ns = (time_ns - from_ns) * den // num
         outputs = (output,) * traffic.num_samples
         yield Request(num_made, arrival_ns, row.prompt_tokens, outputs, row.hash_ids)
