@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,7 @@ import numpy.typing as npt
 from kvlab.core.records import RequestRecord, StepRecord
 
 Column = npt.NDArray[Any]
+_T = TypeVar("_T", bound=np.generic)
 Columns = Mapping[str, Column]
 
 NOTHING: Final = -1
@@ -62,6 +63,10 @@ def _column(rows: Sequence[tuple[Any, ...]], place: int, dtype: npt.DTypeLike) -
 
 
 def _frozen(columns: dict[str, Column]) -> Columns:
-    for column in columns.values():
-        column.setflags(write=False)
-    return MappingProxyType(columns)
+    return MappingProxyType({name: read_only(column) for name, column in columns.items()})
+
+
+def read_only(array: npt.NDArray[_T]) -> npt.NDArray[_T]:
+    """A view that can't be made writable again, as the array itself could."""
+    array.setflags(write=False)
+    return array.view()

@@ -9,8 +9,10 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from kvlab.columns import read_only
 from kvlab.core.config import LabConfig, PreemptionLabConfig
 from kvlab.core.memory import Stay, cpu_stays_at, gpu_stays_at
+from kvlab.units import format_duration
 
 Ints = npt.NDArray[np.int64]
 
@@ -28,7 +30,7 @@ class Segment(NamedTuple):
     sample: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class MemoryMap:
     """Memory after the admissions of one step, before its tokens. Arrays are read-only.
 
@@ -49,6 +51,16 @@ class MemoryMap:
     """Request id by block of the CPU swap space; -1 where free."""
     segments: tuple[Segment, ...]
     """By address."""
+
+    def __repr__(self) -> str:
+        when = f"{'no step' if self.step is None else f'step {self.step:,}'} at {format_duration(self.t_ns)}"
+        if not self.owner.size:
+            return f"<MemoryMap {when}: {len(self.segments):,} segments>"
+        swapped = int(np.count_nonzero(self.cpu_owner != FREE))
+        return (
+            f"<MemoryMap {when}: {self.num_free:,} of {self.owner.size:,} GPU blocks free, "
+            f"{swapped:,} of {self.cpu_owner.size:,} CPU blocks taken>"
+        )
 
     @property
     def shared(self) -> npt.NDArray[np.bool_]:
@@ -82,15 +94,13 @@ def memory_map(config: LabConfig, stays: Sequence[Stay], *, step: int | None, t_
             holders[table] += 1
         for stay in cpu_stays_at(stays, step):
             cpu_owner[list(stay.table_at(step))] = stay.request_id
-    for array in (owner, sample, holders, cpu_owner):
-        array.setflags(write=False)
     return MemoryMap(
         step=step,
         t_ns=t_ns,
-        owner=owner,
-        sample=sample,
-        holders=holders,
-        cpu_owner=cpu_owner,
+        owner=read_only(owner),
+        sample=read_only(sample),
+        holders=read_only(holders),
+        cpu_owner=read_only(cpu_owner),
         segments=tuple(sorted(segments)),
     )
 

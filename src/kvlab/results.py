@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -54,6 +54,10 @@ class Run:
             f"<Run {self.scenario.name}: {totals.finished:,} of {totals.arrived:,} requests finished in "
             f"{totals.steps:,} steps, {format_duration(totals.end_ns)}; kept: {', '.join(kept) or 'metrics only'}>"
         )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The fields alone, for process pools: what was computed from them is computed again."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @cached_property
     def metrics(self) -> Metrics:
@@ -114,16 +118,18 @@ class Run:
         A time shows the step that was running then; between steps and after the last one all memory is free.
 
         Raises:
-            ConfigError: neither or both are given, the step doesn't exist, or the run didn't record its memory.
+            ConfigError: neither or both are given, no whole number, the step doesn't exist, or the run didn't record
+                its memory.
         """
         if (t_ns is None) == (step is None):
             raise ConfigError("t_ns", t_ns, "give either t_ns or step")
         self._need_steps()
         self._need(bool(self.record.stays) or not self.record.steps, "memory")
         if t_ns is not None:
+            t_ns = _whole("t_ns", t_ns, "of ns, such as 60_000_000_000 for 60 s")
             number = self._step_at(t_ns)
             return memory_map(self.config, self.record.stays, step=number, t_ns=t_ns)
-        assert step is not None
+        step = _whole("step", step, "from 0")
         count = len(self.record.steps)
         if not -count <= step < count:
             raise ConfigError("step", step, f"the run has {count:,} steps")
@@ -155,6 +161,7 @@ class Run:
         """Write result.json and the tables that were recorded (requests, timeline, preemptions) into a directory.
 
         The directory is made if it's missing. Either all files are there at the end or none that wasn't before.
+        Tables of an earlier run in the same directory go, whatever their format.
 
         Raises:
             UnknownNameError: a format other than parquet and csv.
@@ -186,3 +193,10 @@ class Run:
             raise ConfigError(
                 "record", "without " + what, f"this run kept no {what}; simulate with Recording({what}=True)"
             )
+
+
+def _whole(name: str, value: object, what: str) -> int:
+    """An int, or a number of numpy that is one."""
+    if isinstance(value, int | np.integer) and not isinstance(value, bool):
+        return int(value)
+    raise ConfigError(name, value, f"expected a whole number {what}")

@@ -33,15 +33,15 @@ def ceil_div(a: int, b: int) -> int:
 
 
 def parse_decimal(text: object, field: str) -> Decimal:
-    """An exact decimal number from text, an int, a Decimal or a float (as it prints).
+    """An exact decimal number from text, an int, a Decimal, a Fraction, or a float (to 15 digits).
 
     Raises:
-        ConfigError: not a finite number, or more than 15 significant digits.
+        ConfigError: not a finite number, more than 15 significant digits, or a fraction without an end.
     """
     if isinstance(text, bool):
         raise ConfigError(field, text, "expected a number")
     try:
-        value = Decimal(_ascii(str(text).strip()).replace("_", "").replace(",", ""))
+        value = Decimal(_ascii(_written(text, field).strip()).replace("_", "").replace(",", ""))
     except (InvalidOperation, UnicodeEncodeError):
         raise ConfigError(field, text, "expected a number such as 4 or 0.92") from None
     if not value.is_finite():
@@ -89,7 +89,7 @@ def parse_ratio(text: object, field: str) -> Decimal:
     Raises:
         ConfigError: not a number.
     """
-    shown = str(text).strip()
+    shown = _written(text, field).strip()
     if shown.endswith("%"):
         return parse_decimal(shown[:-1], field) / 100
     return parse_decimal(text, field)
@@ -98,7 +98,7 @@ def parse_ratio(text: object, field: str) -> Decimal:
 def _parse_quantity(text: object, field: str, units: dict[str, int], bare: str, name: str) -> int:
     if isinstance(text, bool):
         raise ConfigError(field, text, f"expected a number of {name}")
-    match = _QUANTITY.match(str(text).strip())
+    match = _QUANTITY.match(_written(text, field).strip())
     unit = (match[2] or bare) if match else ""
     if match is None or unit not in units:
         example = "1.5 ms" if bare == "ns" else "24 GiB"
@@ -151,6 +151,22 @@ def format_number(value: int | Fraction | Decimal | float) -> str:
     scaled = round(exact * 10**digits)
     text = f"{Decimal(scaled).scaleb(-digits):,f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _written(given: object, field: str) -> str:
+    """The number as a person would write it: arithmetic on floats leaves a tail behind the 15th digit.
+
+    >>> _written(0.1 + 0.2, "x"), _written(2.0**53, "x"), _written(Fraction(3, 8), "x"), _written("0.30", "x")
+    ('0.3', '9007199254740992', '0.375', '0.30')
+    """
+    if isinstance(given, float):
+        return str(int(given)) if given.is_integer() else format(given, f".{_MAX_DIGITS}g")
+    if isinstance(given, Fraction):
+        value = Decimal(given.numerator) / given.denominator
+        if Fraction(value) != given:
+            raise ConfigError(field, given, "has no exact decimal; round it")
+        return f"{value:f}"
+    return str(given)
 
 
 def _ascii(text: str) -> str:

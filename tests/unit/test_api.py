@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import kvlab
-from kvlab.errors import UnknownNameError
+from kvlab.errors import ConfigError, UnknownNameError
 
 
 def short(**changes: object) -> kvlab.Scenario:
@@ -51,6 +51,17 @@ def test_a_scenario_file_is_a_scenario(tmp_path: Path) -> None:
     path = tmp_path / "mine.json"
     path.write_text(short(seed=3).to_json(), encoding="utf-8")
     assert kvlab.scenario(str(path), seed=1) == short()
+
+
+def test_a_preset_and_a_file_are_simulated_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "mine.json"
+    path.write_text(short().to_json(), encoding="utf-8")
+    assert kvlab.simulate(path) == kvlab.simulate(str(path)) == kvlab.simulate(short())
+    assert kvlab.simulate("preemption-lab", record=kvlab.METRICS).metrics.arrived == 449
+    with pytest.raises(ConfigError, match=r"scenario = 3: expected kvlab\.scenario\(\.\.\.\), a preset's name"):
+        kvlab.simulate(3)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="scenario = None: expected"):
+        kvlab.scenario(None)  # type: ignore[arg-type]
 
 
 def test_the_public_names_are_there_and_others_are_not() -> None:

@@ -51,5 +51,7 @@ def test_columns_cannot_be_written() -> None:
     column = preemption_run().timeline["t_ns"]
     with pytest.raises(ValueError, match="read-only"):
         column[0] = 1
+    with pytest.raises(ValueError, match="cannot set WRITEABLE"):
+        column.setflags(write=True)
     with pytest.raises(TypeError):
         preemption_run().timeline["t_ns"] = column  # type: ignore[index]

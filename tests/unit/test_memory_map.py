@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from fractions import Fraction
+from typing import Any
+
 import numpy as np
 import pytest
 from tests.runs import (
@@ -118,3 +121,21 @@ def test_what_cannot_be_asked_for_is_named() -> None:
 def test_a_map_cannot_be_written() -> None:
     with pytest.raises(ValueError, match="read-only"):
         preemption_run().memory_at(step=0).owner[0] = 3
+    with pytest.raises(ValueError, match="cannot set WRITEABLE"):
+        preemption_run().memory_at(step=0).owner.setflags(write=True)
+
+
+@pytest.mark.parametrize("value", ["60s", "1", 1.0, True, np.float64(1), Fraction(1)])
+def test_a_time_and_a_step_are_whole_numbers(value: Any) -> None:
+    with pytest.raises(ConfigError, match=r"t_ns = .*: expected a whole number of ns"):
+        preemption_run().memory_at(t_ns=value)
+    with pytest.raises(ConfigError, match=r"step = .*: expected a whole number"):
+        preemption_run().memory_at(step=value)
+    assert preemption_run().memory_at(step=np.int64(3)).step == 3  # type: ignore[arg-type]
+
+
+def test_a_map_is_shown_in_one_line() -> None:
+    shown = preemption_run().memory_at(step=0)
+    assert repr(shown) == f"<MemoryMap step 0 at 5 ms: {shown.num_free} of 12 GPU blocks free, 0 of 4 CPU blocks taken>"
+    assert repr(preemption_run().memory_at(t_ns=0)).startswith("<MemoryMap no step at 0 ns: 12 of 12")
+    assert repr(contiguous_run().memory_at(step=0)) == "<MemoryMap step 0 at 0 ns: 2 segments>"

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import json
+import pickle
 
 import pytest
 from tests.runs import ONE_SAMPLE, PREEMPTION, preemption_run, run_of, stopped
 
+import kvlab
 from kvlab.core.config import METRICS
 from kvlab.errors import ConfigError
 from kvlab.metrics import METRICS as CATALOG
@@ -59,6 +61,17 @@ def test_a_run_of_nothing_has_empty_columns() -> None:
 def test_a_run_cannot_be_changed() -> None:
     with pytest.raises(AttributeError):
         preemption_run().window_ns = 3  # type: ignore[misc]
+
+
+def test_a_run_survives_being_sent_to_another_process() -> None:
+    for run in (run_of(PREEMPTION, ONE_SAMPLE), kvlab.simulate(kvlab.scenario(duration_ns="5 s"))):
+        assert run.requests
+        assert run.timeline
+        assert run.metrics
+        sent = pickle.loads(pickle.dumps(run))
+        assert sent == run
+        assert sent.to_dict() == run.to_dict()
+        assert sent.memory_at(step=3).owner.tolist() == run.memory_at(step=3).owner.tolist()
 
 
 def test_a_run_is_shown_in_one_line() -> None:

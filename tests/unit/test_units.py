@@ -3,6 +3,7 @@ from __future__ import annotations
 from decimal import Decimal
 from fractions import Fraction
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -86,7 +87,11 @@ def test_a_ratio_is_an_exact_decimal(text: object, ratio: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["nan", "inf", "-Infinity", "abc", "", None, True, "1e99", "1e-99", "0.1234567890123456"]
+    "text",
+    [
+        *("nan", "inf", "-Infinity", "abc", "", None, True, "1e99", "1e-99", "0.1234567890123456"),
+        *(float("nan"), float("inf"), 1e300, Fraction(1, 3)),
+    ],
 )
 def test_a_number_that_is_not_finite_and_exact_is_refused(text: object) -> None:
     with pytest.raises(ConfigError, match=r"^rate = "):
@@ -94,7 +99,12 @@ def test_a_number_that_is_not_finite_and_exact_is_refused(text: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "value"), [("4", "4"), (4, "4"), (0.1, "0.1"), ("1_000", "1000"), ("1,000.5", "1000.5"), (" 7 ", "7")]
+    ("text", "value"),
+    [
+        *(("4", "4"), (4, "4"), (0.1, "0.1"), ("1_000", "1000"), ("1,000.5", "1000.5"), (" 7 ", "7")),
+        *((0.1 + 0.2, "0.3"), (2.0**53, "9007199254740992"), (Fraction(3, 8), "0.375"), (1e-7, "0.0000001")),
+        *((np.arange(0.9, 1, 0.01)[4], "0.94"), (np.float32(0.5), "0.5"), (np.int64(7), "7")),
+    ],
 )
 def test_a_decimal_is_what_was_written(text: object, value: str) -> None:
     assert parse_decimal(text, "rate") == Decimal(value)
