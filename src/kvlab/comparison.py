@@ -15,12 +15,15 @@ from typing import Any, Final, Literal, NamedTuple
 from kvlab.errors import ConfigError, ScenarioError
 from kvlab.metrics import METRICS, Metric
 from kvlab.results import FORMAT_VERSION, Run
+from kvlab.strict_json import unique_keys
 
 Number = int | float | None
 Verdict = Literal["better", "worse", "same", "changed", "unknown"]
 """changed: different, and neither way is better by itself. unknown: one side has nothing to measure."""
 
 MAX_FILE_BYTES: Final = 2**24
+_MOST: Final = 10**30
+"""No figure of a run comes near, and every change of smaller ones is a finite float."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +53,9 @@ class Result:
                 raise ScenarioError(
                     f"{path}: too big for a result: {path.stat().st_size:,} bytes, {MAX_FILE_BYTES:,} at most"
                 )
-            document = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_constant)
+            document = json.loads(
+                path.read_text(encoding="utf-8"), parse_constant=_no_constant, object_pairs_hook=unique_keys
+            )
         except OSError as error:
             raise ScenarioError(f"{path}: can't be read: {error.strerror or error}") from error
         except (ValueError, RecursionError) as error:
@@ -61,22 +66,40 @@ class Result:
             found = document["kvlab_result"]
             raise ScenarioError(f"{path}: a result of version {found}; this kvlab reads version {FORMAT_VERSION}")
         try:
-            return cls._from_dict(document, name or str(document["scenario"]["name"]))
-        except (KeyError, TypeError) as error:
+            scenario = document["scenario"]
+            if not isinstance(scenario, dict) or not isinstance(scenario.get("traffic"), dict):
+                raise TypeError("scenario is no object with traffic")
+            return cls._from_dict(document, name or str(scenario["name"]))
+        except KeyError as missing:
+            raise ScenarioError(f"{path}: a damaged result: {missing} is missing") from None
+        except (TypeError, ValueError) as error:
             raise ScenarioError(f"{path}: a damaged result: {error}") from None
 
     @classmethod
     def _from_dict(cls, document: Mapping[str, Any], name: str) -> Result:
-        metrics = document["metrics"]
+        """Raises KeyError, TypeError or ValueError for what no run gives."""
+        metrics, interrupted = document["metrics"], document["interrupted"]
+        if not isinstance(metrics, dict):
+            raise TypeError("metrics is no object")
+        if not isinstance(interrupted, bool):
+            raise TypeError(f"interrupted is {interrupted!r}, expected true or false")
         for metric in METRICS:
-            if metrics.get(metric) is not None and not isinstance(metrics[metric], int | float):
-                raise TypeError(f"metric {metric} is {metrics[metric]!r}, expected a number")
+            _check_figure(metric, metrics.get(metric))
+        missing = [metric for metric in METRICS if metric not in metrics]
+        if missing:
+            raise ValueError(f"metric {missing[0]} is missing")
+        _check_accounts(metrics)
         return cls(
             name=name,
             scenario=document["scenario"],
-            interrupted=bool(document["interrupted"]),
-            metrics={metric: metrics.get(metric) for metric in METRICS},
+            interrupted=interrupted,
+            metrics={metric: metrics[metric] for metric in METRICS},
         )
+
+    @property
+    def traffic(self) -> Mapping[str, Any]:
+        """The settings of the traffic; the preemption lab's leave out that every request has one sample."""
+        return {"num_samples": 1, **self.scenario.get("traffic", {})}
 
 
 class Change(NamedTuple):
@@ -155,12 +178,29 @@ def compare(results: Sequence[Result | Run]) -> Comparison:
             for name, metric in METRICS.items()
             if any(result.metrics[name] is not None for result in known)
         ),
-        same_traffic=all(other.scenario.get("traffic") == first.scenario.get("traffic") for other in others),
+        same_traffic=all(other.traffic == first.traffic for other in others),
     )
 
 
 def _no_constant(word: str) -> None:
     raise ValueError(f"{word} is no number")
+
+
+def _check_figure(metric: str, value: object) -> None:
+    if value is None:
+        return
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise TypeError(f"metric {metric} is {value!r}, expected a number")
+    if not 0 <= value <= _MOST:
+        raise ValueError(f"metric {metric} is {str(value)[:20]}, expected 0 to {_MOST:.0e}")
+
+
+def _check_accounts(metrics: Mapping[str, Any]) -> None:
+    counts = [metrics[name] for name in ("arrived", "finished", "rejected", "unfinished")]
+    arrived, *ended = counts
+    if any(not isinstance(count, int) for count in counts) or arrived != sum(ended):
+        shown = " + ".join(map(str, ended))
+        raise ValueError(f"arrived is {arrived}, but finished + rejected + unfinished is {shown}")
 
 
 def is_result(document: object) -> bool:

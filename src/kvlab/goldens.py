@@ -10,8 +10,8 @@ import gzip
 import hashlib
 import json
 import zlib
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -24,6 +24,7 @@ from kvlab.core.preemption import PREEMPTION_MODES
 from kvlab.core.records import RequestRecord, RunRecord, StepRecord
 from kvlab.core.request import OpenLoop, Request
 from kvlab.errors import ConfigError, GoldenError, UnknownNameError
+from kvlab.strict_json import unique_keys
 
 FIRST_STEPS: Final = 60
 """Rows of the step log that a golden shows; of the others only the hash."""
@@ -39,6 +40,7 @@ _LABS: Final[dict[str, type[PreemptionLabConfig] | type[BlockTableLabConfig]]] =
     "preemption": PreemptionLabConfig,
     "block-tables": BlockTableLabConfig,
 }
+_KEYS: Final = ("lab", "name", "engine", "cost_ns", "requests")
 _COSTS_WITHOUT_SUFFIX: Final = ("paging_overhead_num", "paging_overhead_den")
 
 
@@ -86,6 +88,7 @@ def read_golden(path: Path | str) -> Golden:
     document = _load(Path(path))
     scenario, result = _part(document, "scenario", path), _part(document, "result", path)
     try:
+        _check_keys("key in scenario", scenario, _KEYS)
         config = _config(scenario)
         requests = tuple(_requests(scenario["requests"]))
         for request in requests:
@@ -100,7 +103,8 @@ def read_golden(path: Path | str) -> Golden:
 def _load(path: Path) -> object:
     try:
         data = path.read_bytes()
-        return json.loads(gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data)
+        text = gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data
+        return json.loads(text, object_pairs_hook=unique_keys)
     except (OSError, EOFError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or error
         raise GoldenError(f"{path}: can't be read: {reason}") from None
@@ -119,6 +123,9 @@ def _config(scenario: dict[str, Any]) -> LabConfig:
     lab, engine, cost_ns = scenario["lab"], scenario["engine"], scenario["cost_ns"]
     if lab not in _LABS:
         raise ValueError(f"unknown lab {lab!r}. Known: {', '.join(_LABS)}")
+    names = [field.name for field in fields(_LABS[lab])]
+    _check_keys("engine key", engine, [name for name in names if not _is_cost(name)])
+    _check_keys("key of cost_ns", cost_ns, [name.removesuffix("_ns") for name in names if _is_cost(name)])
     costs = {key if key in _COSTS_WITHOUT_SUFFIX else f"{key}_ns": value for key, value in cost_ns.items()}
     config = _LABS[lab](**engine, **costs)
     for field, known in (("preemption_mode", PREEMPTION_MODES), ("allocator", ALLOCATORS)):
@@ -128,6 +135,22 @@ def _config(scenario: dict[str, Any]) -> LabConfig:
         if getattr(config, field, 0) > MAX_BLOCKS:
             raise ConfigError(field, getattr(config, field), f"at most {MAX_BLOCKS:,} blocks can be verified")
     return config
+
+
+def _is_cost(field: str) -> bool:
+    return field.endswith("_ns") or field in _COSTS_WITHOUT_SUFFIX
+
+
+def _check_keys(kind: str, given: object, known: Sequence[str]) -> None:
+    """Raise UnknownNameError for a key that isn't known, ValueError for a missing one."""
+    if not isinstance(given, dict):
+        raise ValueError(f"expected an object in place of {given!r}")
+    for key in given:
+        if key not in known:
+            raise UnknownNameError(kind, key, known)
+    for key in known:
+        if key not in given:
+            raise ValueError(f'the {kind} "{key}" is missing')
 
 
 def _requests(rows: list[list[Any]]) -> Iterable[Request]:

@@ -37,6 +37,21 @@ def test_a_stored_result_is_one_side(cli: Cli, tmp_path: Path) -> None:
     assert "can't be changed" in cli.refuses("compare", stored, "preemption-lab", "--set", "seed=2")
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ('"preemptions": 67', '"preemptions": 1e400', "a damaged result: metric preemptions is inf"),
+        ('"arrived": 449', '"arrived": 3', "a damaged result: arrived is 3"),
+        ('"seed": 1', '"sed": 1', 'did you mean "seed"?'),
+        ('"server": {', '"servers": {', "servers"),
+    ],
+)
+def test_a_damaged_result_is_named(old: str, new: str, problem: str, cli: Cli, tmp_path: Path) -> None:
+    stored = tmp_path / "stored.json"
+    stored.write_text(cli("run", "preemption-lab", "-q", "--json").out.replace(old, new))
+    assert problem in cli.refuses("compare", stored, stored, "--all")
+
+
 def test_scenario_files_and_changes_after_a_colon(cli: Cli, tmp_path: Path) -> None:
     path = tmp_path / "mine.json"
     assert cli("run", "block-table-lab", "-q", "--seed", "4", "--save-scenario", path).code == 0
@@ -49,7 +64,8 @@ def test_other_traffic_is_said(cli: Cli) -> None:
     lab = "block-table-lab"
     assert "The traffic differs in seed: " in cli("compare", lab, f"{lab}:seed=2", *SHORT).out
     assert "but for answers that max_tokens cuts" in cli("compare", lab, f"{lab}:max_tokens=300", *SHORT).out
-    assert "The traffic differs in" in cli("compare", lab, "preemption-lab", *SHORT).out
+    said = cli("compare", "preemption-lab", lab, *SHORT).out
+    assert "The traffic differs in output_tokens, prompt_tokens, request_rate: " in said
 
 
 def test_more_than_two_are_each_put_against_the_first(cli: Cli) -> None:

@@ -50,7 +50,8 @@ def test_parallel_samples_are_read() -> None:
         (b"[1, 2]", "not a lab golden"),
         (b'{"scenario": {}}', "not a lab golden"),
         (b'{"scenario": 1, "result": 2}', "not a lab golden"),
-        (b'{"scenario": {}, "result": {}}', "scenario has no 'lab'"),
+        (b'{"scenario": {}, "result": {}}', 'the key in scenario "lab" is missing'),
+        (b'{"scenario": {"lab": 1, "lab": 2}, "result": {}}', 'not gzipped JSON: "lab" is given twice'),
     ],
 )
 def test_a_file_that_is_no_golden_says_so(content: bytes, reason: str, tmp_path: Path) -> None:
@@ -85,7 +86,12 @@ def _set(*keys: Any, value: Any) -> Callable[[dict[str, Any]], None]:
         (_set("engine", "num_gpu_blocks", value=0), "num_gpu_blocks = 0: must be at least 1"),
         (_set("engine", "num_gpu_blocks", value=10**12), "at most 16,777,216 blocks"),
         (_set("engine", "block_size", value=2.5), "expected a whole number"),
-        (_set("engine", "blok_size", value=2), "unexpected keyword argument 'blok_size'"),
+        (_set("engine", "blok_size", value=2), 'unknown engine key "blok_size": did you mean "block_size"'),
+        (_set("engine", "base_ns", value=2), 'unknown engine key "base_ns"'),
+        (_set("engine", value=7), "expected an object in place of 7"),
+        (_set("cost_ns", "bas", value=2), 'unknown key of cost_ns "bas": did you mean "base"'),
+        (_set("cost_ns", value={"base": 1}), 'the key of cost_ns "per_seq" is missing'),
+        (_set("request", value=[]), 'unknown key in scenario "request": did you mean "requests"'),
         (_set("cost_ns", "base", value=-1), "base_ns = -1: must be at least 1"),
         (_set("requests", value=7), "not iterable"),
         (_set("requests", 0, value=[0, 5]), "expected 3, got 2"),

@@ -13,9 +13,9 @@ from kvlab.errors import ConfigError, ScenarioError
 from kvlab.metrics import METRICS
 
 
-def result(name: str = "x", traffic: object = 1, **metrics: float | None) -> Result:
+def result(name: str = "x", traffic: object = None, **metrics: float | None) -> Result:
     known: dict[str, float | None] = dict.fromkeys(METRICS)
-    return Result(name=name, scenario={"traffic": traffic}, interrupted=False, metrics=known | metrics)
+    return Result(name=name, scenario={"traffic": traffic or {}}, interrupted=False, metrics=known | metrics)
 
 
 def change(metric: str, first: float | None, value: float | None) -> Change:
@@ -66,6 +66,8 @@ def test_a_metric_that_no_run_has_is_left_out() -> None:
 def test_equal_traffic_is_noticed() -> None:
     assert compare([result(traffic={"seed": 1}), result(traffic={"seed": 1})]).same_traffic
     assert not compare([result(traffic={"seed": 1}), result(traffic={"seed": 2})]).same_traffic
+    assert compare([result(traffic={"seed": 1}), result(traffic={"seed": 1, "num_samples": 1})]).same_traffic
+    assert not compare([result(traffic={"seed": 1}), result(traffic={"seed": 1, "num_samples": 2})]).same_traffic
 
 
 def test_one_run_is_no_comparison() -> None:
@@ -110,7 +112,12 @@ def test_the_json_names_runs_values_deltas_and_verdicts() -> None:
         (b'{"kvlab_result": 1}', "a damaged result"),
         (b'{"kvlab_result": 1, "scenario": {"name": "x"}, "interrupted": false}', "a damaged result"),
         (
-            b'{"kvlab_result": 1, "scenario": {"name": "x"}, "interrupted": false, "metrics": {"steps": "many"}}',
+            b'{"kvlab_result": 1, "scenario": {"name": "x", "traffic": {}}, "interrupted": false, "metrics": []}',
+            "a damaged result: metrics is no object",
+        ),
+        (
+            b'{"kvlab_result": 1, "scenario": {"name": "x", "traffic": {}}, "interrupted": false, '
+            b'"metrics": {"steps": "many"}}',
             "a damaged result: metric steps is 'many', expected a number",
         ),
         (
@@ -122,6 +129,40 @@ def test_the_json_names_runs_values_deltas_and_verdicts() -> None:
 def test_a_file_that_is_no_result_is_named(tmp_path: Path, content: bytes, problem: str) -> None:
     path = tmp_path / "r.json"
     path.write_bytes(content)
+    with pytest.raises(ScenarioError) as caught:
+        Result.read(path)
+    assert str(caught.value).startswith(f"{path}: ")
+    assert problem in str(caught.value)
+
+
+def edited(tmp_path: Path, old: str, new: str) -> Path:
+    """A result as a person may have edited it."""
+    path = tmp_path / "r.json"
+    text = json.dumps(preemption_run().to_dict())
+    assert text.count(old) == 1
+    path.write_text(text.replace(old, new))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ('"preemptions": 3', '"preemptions": 1e400', "metric preemptions is inf, expected 0 to 1e+30"),
+        ('"preemptions": 3', f'"preemptions": {10**400}', "metric preemptions is 1"),
+        ('"preemptions": 3', '"preemptions": -3', "metric preemptions is -3"),
+        ('"preemptions": 3', '"preemptions": true', "metric preemptions is True, expected a number"),
+        ('"preemptions": 3, ', "", "metric preemptions is missing"),
+        ('"preemptions": 3', '"preemptions": 3, "preemptions": 4', '"preemptions" is given twice'),
+        ('"arrived": 7', '"arrived": 3', "arrived is 3, but finished + rejected + unfinished is 6 + 1 + 0"),
+        ('"arrived": 7', '"arrived": null', "arrived is None, but"),
+        ('"rejected": 1', '"rejected": 1.0', "arrived is 7, but finished + rejected + unfinished is 6 + 1.0 + 0"),
+        ('"interrupted": false', '"interrupted": "no"', "interrupted is 'no', expected true or false"),
+        ('"interrupted": false, ', "", "'interrupted' is missing"),
+        ('"scenario": {', '"scenario": [], "other": {', "scenario is"),
+    ],
+)
+def test_an_edited_result_is_damaged(tmp_path: Path, old: str, new: str, problem: str) -> None:
+    path = edited(tmp_path, old, new)
     with pytest.raises(ScenarioError) as caught:
         Result.read(path)
     assert str(caught.value).startswith(f"{path}: ")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Final
@@ -66,7 +67,8 @@ def _side(text: str, common: dict[str, object]) -> Scenario | Result:
     if Path(name).is_file() and is_result(read_document(read_text(Path(name)), name)):
         if changes or common:
             raise ConfigError("runs", text, "a stored result can't be changed; name its scenario instead")
-        return Result.read(name)
+        stored = Result.read(name)
+        return replace(stored, scenario=Scenario.from_dict(dict(stored.scenario), where=name).to_dict())
     own = parse_assignments(_split(changes))
     return load(name).replace(**{**common, **own})
 
@@ -114,18 +116,13 @@ def _legend(sides: Sequence[Scenario | Result], comparison: Comparison, terminal
 
 
 def _traffic(comparison: Comparison) -> list[str]:
-    first = comparison.results[0].scenario
     caps = {result.scenario["server"].get("max_tokens") for result in comparison.results}
     if comparison.same_traffic and len(caps) == 1:
         return ["The same requests in all: differences come from the server."]
     if comparison.same_traffic:
         return ["The same requests in all, but for answers that max_tokens cuts."]
-    names = {
-        name
-        for result in comparison.results[1:]
-        for name in {**first["traffic"], **result.scenario["traffic"]}
-        if first["traffic"].get(name) != result.scenario["traffic"].get(name)
-    }
+    first, *others = (result.traffic for result in comparison.results)
+    names = {name for other in others for name in {**first, **other} if first.get(name) != other.get(name)}
     return [f"The traffic differs in {', '.join(sorted(names))}: differences come from that, too."]
 
 
