@@ -5,14 +5,18 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import BinaryIO, Final
 
 from kvlab.columns import NOTHING, Columns
+from kvlab.comparison import is_result
 from kvlab.errors import UnknownNameError
-from kvlab.files import Writer, new_directory, write_files
+from kvlab.files import Writer, new_directory, remove_file, write_files
 from kvlab.results import Run
+
+TABLES: Final = ("requests", "timeline", "preemptions")
+"""The files of tables, without their endings."""
 
 
 def write_run(run: Run, directory: Path, table_format: str) -> tuple[Path, ...]:
@@ -28,9 +32,26 @@ def write_run(run: Run, directory: Path, table_format: str) -> tuple[Path, ...]:
     writers: dict[Path, Writer] = {directory / "result.json": lambda stream: _write_json(run, stream)}
     for name, columns in _tables(run):
         writers[directory / f"{name}.{table_format}"] = _bound(write_table, columns)
+    had_result = _holds_result(directory)
     with new_directory(directory):
         write_files(writers)
+    if had_result:
+        _remove_others(directory, writers)
     return tuple(writers)
+
+
+def _holds_result(directory: Path) -> bool:
+    try:
+        return is_result(json.loads((directory / "result.json").read_bytes()))
+    except (OSError, ValueError, RecursionError):
+        return False
+
+
+def _remove_others(directory: Path, written: Collection[Path]) -> None:
+    """Tables of the earlier run that this one has no new file for: they would pass for its own."""
+    for path in (directory / f"{name}.{ending}" for name in TABLES for ending in TABLE_FORMATS):
+        if path not in written and path.is_file():
+            remove_file(path)
 
 
 def _tables(run: Run) -> Iterator[tuple[str, Columns]]:

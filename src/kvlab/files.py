@@ -38,6 +38,16 @@ def write_files(writers: Mapping[Path, Writer]) -> None:
                     os.replace(temporary, path.resolve())
 
 
+def remove_file(path: Path) -> None:
+    """Remove one file.
+
+    Raises:
+        OutputError: permission is missing.
+    """
+    with _explained(path):
+        path.unlink()
+
+
 @contextmanager
 def new_directory(path: Path) -> Iterator[None]:
     """Make a directory and its parents if they are missing; remove what was made if the body fails.

@@ -70,6 +70,26 @@ def test_a_run_without_preemptions_writes_an_empty_table(tmp_path: Path) -> None
     assert (tmp_path / "preemptions.csv").read_text() == "t_ns,step,request_id,outcome\n"
 
 
+def test_tables_of_an_earlier_run_go_whatever_their_format(tmp_path: Path) -> None:
+    run = preemption_run()
+    run.write(tmp_path, "parquet")
+    (tmp_path / "notes.csv").write_text("mine")
+    run.write(tmp_path, "csv")
+    names = {"result.json", "notes.csv", *(f"{table}.csv" for table in TABLES)}
+    assert set(os.listdir(tmp_path)) == names
+    run_of(PREEMPTION, ONE_SAMPLE, recording=METRICS).write(tmp_path)
+    assert set(os.listdir(tmp_path)) == {"result.json", "notes.csv"}
+
+
+@pytest.mark.parametrize("other", [None, "{}", "not JSON"])
+def test_files_that_no_run_wrote_stay(tmp_path: Path, other: str | None) -> None:
+    (tmp_path / "requests.parquet").write_text("mine")
+    if other is not None:
+        (tmp_path / "result.json").write_text(other)
+    preemption_run().write(tmp_path, "csv")
+    assert (tmp_path / "requests.parquet").read_text() == "mine"
+
+
 def test_an_unknown_format_is_named(tmp_path: Path) -> None:
     with pytest.raises(UnknownNameError, match='unknown table format "parket": did you mean "parquet"'):
         preemption_run().write(tmp_path / "out", "parket")
