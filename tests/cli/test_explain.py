@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.cli.terminals import Cli
 
-from kvlab.metrics import METRICS
+from kvlab.metrics import METRICS, Metric
 from kvlab.setting_table import SETTINGS
 
 
@@ -37,6 +37,70 @@ def test_an_alias_and_an_event_are_explained(cli: Cli) -> None:
     assert "recompute, swap" in cli("explain", "preemption_mode").out
     assert "on, off" in cli("explain", "long_report_users").out
     assert "; or none" in cli("explain", "trace").out
+
+
+def first_lines(out: str) -> list[str]:
+    """The heads of what was explained."""
+    return [paragraph.split("\n")[0] for paragraph in out.split("\n\n")]
+
+
+@pytest.mark.parametrize("metric", METRICS.values(), ids=lambda metric: str(metric.label))
+def test_a_label_is_a_name(metric: Metric, cli: Cli) -> None:
+    code, out, _ = cli("explain", metric.label)
+    assert code == 0
+    assert any(metric.name in head for head in first_lines(out))
+
+
+def test_every_row_of_the_page_and_of_a_comparison_can_be_looked_up(cli: Cli) -> None:
+    small = ("-q", "--set", "duration_ns=20s", "--set", "slo=ttft<=2s")
+    page = cli("run", "preemption-lab", *small, "--no-chart").out.split("\n\n", 1)[1]
+    table = cli("compare", "preemption-lab", "preemption-lab:seed=2", *small, "--all").out.split("change\n")[1]
+    labels = {line.split("  ")[0] for line in (page + table).splitlines() if line[:1].strip()}
+    assert {"First token (TTFT)", "Paused > 1 s", "Goodput", "Requests", "KV usage, peak"} <= labels
+    for label in labels:
+        assert cli("explain", label).code == 0, label
+
+
+@pytest.mark.parametrize(
+    ("word", "heads"),
+    [
+        ("ITL", ["ITL  mean_gap_ns, p50_gap_ns, "]),
+        ("itl", ["ITL  mean_gap_ns, p50_gap_ns, "]),
+        ("ITL p99", ["ITL p99  p99_gap_ns"]),
+        ("goodput", ["Goodput  goodput_per_s", "Requests within the SLO  good_ratio"]),
+        ("KV usage", ["KV usage, mean  mean_kv", "KV usage, peak  peak_kv"]),
+        *((word, [word.upper()]) for word in ("ttft", "tpot", "e2e")),
+        ("gap", ["ITL  "]),
+    ],
+)
+def test_short_words_resolve(word: str, heads: list[str], cli: Cli) -> None:
+    found = first_lines(cli("explain", word).out)
+    assert len(found) == len(heads)
+    assert all(line.startswith(head) for line, head in zip(found, heads, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("word", "engines", "name"),
+    [
+        ("watermark", "vLLM", "headroom_blocks"),
+        ("max_num_batched_tokens", "vLLM", "prefill_budget_tokens"),
+        ("--max-num-batched-tokens", "vLLM", "prefill_budget_tokens"),
+        ("vllm:num_preemptions_total", "vLLM", "preemptions, recomputes"),
+        ("max_running_requests", "SGLang", "max_num_seqs"),
+        ("time_to_first_token_seconds", "vLLM, SGLang", "ttft"),
+        ("tgi_queue_size", "TGI", "mean_waiting, peak_waiting"),
+        ("host_cache_size", "TensorRT-LLM", "preemption_mode, swap_space_bytes"),
+    ],
+)
+def test_an_engines_name_leads_to_kvlabs(word: str, engines: str, name: str, cli: Cli) -> None:
+    out = cli("explain", word).out
+    assert out.startswith(f"{word} ({engines}) is {name} in kvlab.\n\n")
+    assert "  source " in out
+
+
+@pytest.mark.parametrize("word", ["sum", "of", "always", "largest", "bench_serving", "averaged"])
+def test_a_word_that_is_no_name_is_unknown(word: str, cli: Cli) -> None:
+    assert "unknown metric or setting" in cli.refuses("explain", word)
 
 
 def test_without_a_name_everything_is_listed(cli: Cli) -> None:

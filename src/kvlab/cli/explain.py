@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Final
 
 import click
 
+from kvlab.cli.lookup import SPREADS, known_words, look_up, plain
 from kvlab.cli.terminal import Terminal, columns, pad, stdout_terminal
 from kvlab.metrics import METRICS, Metric
 from kvlab.scenarios import PRESETS, preset
 from kvlab.setting_table import SETTINGS
 from kvlab.settings import SWITCH, Setting
 
-_SPREADS: Final = ("mean", "p50", "p90", "p95", "p99", "max")
 _NAME_WIDTH: Final = 14
 
 
@@ -24,10 +24,13 @@ _NAME_WIDTH: Final = 14
 def explain(name: str | None) -> None:
     """Say what METRIC or SETTING means; without a name, list them all.
 
+    A label of a table will do, and so will an engine's own name.
+
     \b
     kvlab explain p99_gap_ns
-    kvlab explain ttft
+    kvlab explain ITL
     kvlab explain --max-num-seqs
+    kvlab explain vllm:num_preemptions_total
     """
     terminal = stdout_terminal()
     lines = _everything(terminal) if name is None else _one(name, terminal)
@@ -39,23 +42,23 @@ explain.context_settings = {"ignore_unknown_options": True}
 
 
 def _one(given: str, terminal: Terminal) -> list[str]:
-    name = given.strip().lstrip("-").replace("-", "_").lower()
-    if name in METRICS:
-        return _metric(METRICS[name], [name], terminal)
-    if name in SETTINGS:
-        return _setting(SETTINGS[name], terminal)
-    family = [f"{spread}_{name}_ns" for spread in _SPREADS if f"{spread}_{name}_ns" in METRICS]
-    if family:
-        return _metric(METRICS[family[0]], family, terminal)
-    by_flag = {flag.lstrip("-").replace("-", "_"): s for s in SETTINGS.values() for flag in s.aliases}
-    if name in by_flag:
-        return _setting(by_flag[name], terminal)
-    near = get_close_matches(name, [*METRICS, *SETTINGS, *by_flag], n=1, cutoff=0.6)
-    hint = f'did you mean "{near[0]}"? ' if near else ""
-    raise click.UsageError(f'unknown metric or setting "{given}": {hint}`kvlab explain` lists all')
+    found = look_up(given)
+    if found is None:
+        near = get_close_matches(plain(given), known_words(), n=1, cutoff=0.6)
+        hint = f'did you mean "{near[0]}"? ' if near else ""
+        raise click.UsageError(f'unknown metric or setting "{given}": {hint}`kvlab explain` lists all')
+    lines = []
+    if found.engines:
+        names = ", ".join(meaning.called for meaning in found.meanings)
+        lines = [f"{given.strip()} ({', '.join(found.engines)}) is {names} in kvlab.", ""]
+    for meaning in found.meanings:
+        entry = meaning.entry
+        lines += _setting(entry, terminal) if isinstance(entry, Setting) else _metric(entry, meaning.names, terminal)
+        lines.append("")
+    return lines[:-1]
 
 
-def _metric(metric: Metric, names: list[str], terminal: Terminal) -> list[str]:
+def _metric(metric: Metric, names: Sequence[str], terminal: Terminal) -> list[str]:
     label, formula = metric.label, metric.formula
     if len(names) > 1:  # the family: its formula ends with how this member is taken
         label, formula = label.rsplit(" ", 1)[0], formula.rsplit(";", 1)[0]
@@ -114,7 +117,7 @@ def _everything(terminal: Terminal) -> list[str]:
         spread, _, family = metric.name.partition("_")
         if metric.group != "latency":
             rows.append([metric.name, metric.label, metric.unit])
-        elif spread == _SPREADS[0]:  # six names, one line
+        elif spread == SPREADS[0]:  # six names, one line
             label = metric.label.rsplit(" ", 1)[0]
             rows.append([family.removesuffix("_ns"), f"{label}: {spread}_{family}, p50_{family}, … max_{family}", "ns"])
     for setting in SETTINGS.values():
