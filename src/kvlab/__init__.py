@@ -11,9 +11,10 @@ The names load what they need when they are first used.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # as in `typing`, whose import Ctrl-C could still break into (see kvlab.cli)
 if TYPE_CHECKING:
+    from typing import Any
+
     from kvlab.api import __version__, compare, scenario, simulate
     from kvlab.core.config import EVERYTHING, METRICS, Recording, Slo
     from kvlab.errors import KvlabError

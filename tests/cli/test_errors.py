@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.cli.terminals import Cli, program
 
-from kvlab import cli as command_line
+from kvlab.cli import program as command_line
 
 HOSTILE = ["0", "-1", "1e400", "nan", "inf", "abc", "", " ", "٣", "99999999999999999999999", "1;2"]
 
@@ -57,7 +57,15 @@ def test_a_hostile_value_names_its_field(lab: str, flag: str, field: str, value:
         (["run", "preemption-lab", "--plot", "x.gif"], ".html, .png, .svg"),
         (["run", "preemption-lab", "--format", "xls"], "Known: parquet, csv"),
         (["run", "preemption-lab", "--gpu-memory-bytes", "8GiB"], "Take a GPU with more memory"),
-        (["run", "block-table-lab", "--kv-memory", "16MiB"], '128 tokens, 16 MiB": every request is rejected (501 of'),
+        (["run", "preemption-lab", "--format", "csv"], '--format = "csv": there are no tables without --out DIR'),
+        (["run", "preemption-lab", "--seed", "1", "--seed=2"], "given twice, as --seed 1 and as --seed 2"),
+        (["run", "preemption-lab", "--duration=1s", "--duration-ns", "2s"], "as --duration 1s and as --duration-ns 2s"),
+        (["run", "preemption-lab", "--burst", "--burst", "3"], "given twice, as --burst 2.5 and as --burst 3"),
+        (["run", "preemption-lab", "--out", "a", "--out", "b"], 'out = "b": is given twice, as --out a and as --out b'),
+        (
+            ["run", "preemption-lab", "--long-report-users", "--no-long-report-users"],
+            "is given twice, as --long-report-users and as --no-long-report-users",
+        ),
         (["run", "preemption-lab", "--prompt-tokens", "uniform(9, 1)"], "prompt_tokens"),
         (["compare", "preemption-lab"], "give 2 to 26 runs"),
         (["compare", "preemption-lab", "preemption-lab:seed"], "expected FIELD=VALUE"),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import pytest
 from tests.cli.terminals import Cli, program
 
 import kvlab
+from kvlab.cli.progress import watched
 from kvlab.scenarios import preset
 
 SHORT = ("--duration", "20s", "-q")
@@ -113,6 +116,14 @@ def test_plot_draws_the_run(kind: str, cli: Cli, tmp_path: Path) -> None:
     assert path.stat().st_size > 10_000
 
 
+def test_several_plots_are_drawn(cli: Cli, tmp_path: Path) -> None:
+    paths = [tmp_path / "a.html", tmp_path / "b.svg"]
+    code, _, err = cli("run", "preemption-lab", *SHORT, "--plot", paths[0], "--plot", paths[1])
+    assert code == 0
+    assert err == f"wrote {paths[0]}\nwrote {paths[1]}\n"
+    assert all(path.stat().st_size > 10_000 for path in paths)
+
+
 def test_no_chart_keeps_the_figures_and_loses_the_chart(cli: Cli) -> None:
     with_chart = cli("run", "preemption-lab", *SHORT).out
     without = cli("run", "preemption-lab", *SHORT, "--no-chart").out
@@ -138,8 +149,65 @@ def test_rejected_requests_are_accounted_for(cli: Cli) -> None:
 def test_a_run_without_requests_has_no_latencies(cli: Cli) -> None:
     code, out, _ = cli("run", "preemption-lab", "-q", "--request-rate", "0.001")
     assert code == 0
-    assert "0 arrived = 0 finished + 0 rejected" in out
-    assert "First token (TTFT)       –    –    –" in out
+    assert out.endswith("\n\nNo request came in 120 s.\n\n0 arrived = 0 finished + 0 rejected\n")
+    assert "–" not in out
+
+
+def test_when_nothing_fits_the_books_come_before_the_error(cli: Cli, tmp_path: Path) -> None:
+    args = ("run", "block-table-lab", "-q", "--kv-memory", "16MiB")
+    code, out, err = cli(*args, "--out", tmp_path / "o")
+    assert code == 2
+    assert out.endswith("501 arrived = 0 finished + 501 rejected\n")
+    assert "No request ran: none can ever fit in the KV cache of 128 tokens, 16 MiB." in out
+    assert (
+        'kvlab: error: block-table-lab with a KV cache = "128 tokens, 16 MiB": every request is rejected (501 of' in err
+    )
+    assert json.loads((tmp_path / "o" / "result.json").read_text())["metrics"]["rejected"] == 501
+    code, out, err = cli(*args, "--json")
+    assert code == 2
+    assert json.loads(out)["metrics"]["arrived"] == 501
+    assert err.startswith("kvlab: error: ")
+
+
+def test_a_flag_may_say_the_same_twice(cli: Cli) -> None:
+    once, twice = cli("run", "preemption-lab", *SHORT), cli("run", "preemption-lab", *SHORT, *SHORT)
+    assert (twice.code, twice.out) == (0, once.out)
+
+
+@pytest.mark.parametrize("when", ["before its imports", "while it imports"])
+def test_ctrl_c_in_the_middle_of_an_import_is_quiet(when: str) -> None:
+    module = {"before its imports": "click", "while it imports": "numpy"}[when]
+    code = f"""
+import os, signal, sys
+class Pressed:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Pressed())
+sys.argv = ["kvlab", "run", "preemption-lab"]
+from kvlab.cli import main
+main()
+"""
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stdout) == (130, "")
+    assert result.stderr in ("", "kvlab: error: interrupted, without results\n")
+
+
+def test_a_ctrl_c_that_comes_twice_at_once_keeps_the_results_and_a_later_one_ends_the_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        with watched(preset("preemption-lab"), quiet=True) as progress:
+            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
+            assert progress.stopped
+        signal.raise_signal(signal.SIGINT)  # the rest of the press, while results are written
+        monkeypatch.setattr("time.monotonic", lambda: float("inf"))
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGINT"), reason="needs signals")

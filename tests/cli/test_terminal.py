@@ -10,8 +10,8 @@ import pytest
 from tests.cli.terminals import Cli
 
 import kvlab
-from kvlab.cli import COMMANDS
 from kvlab.cli.chart import chart, time_axis
+from kvlab.cli.program import COMMANDS
 from kvlab.cli.progress import Progress, watched
 from kvlab.cli.report import report
 from kvlab.cli.terminal import MAX_WIDTH, MIN_WIDTH, Terminal, columns, flow, terminal_for, to_ascii, visible_length

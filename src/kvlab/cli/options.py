@@ -44,7 +44,29 @@ class ScenarioCommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Gives bare events their value before click takes the next word for it."""
-        return super().parse_args(ctx, [_with_value(arg, args[i + 1 : i + 2]) for i, arg in enumerate(args)])
+        args = [_with_value(arg, args[i + 1 : i + 2]) for i, arg in enumerate(args)]
+        self._refuse_contradictions(ctx, args)
+        return super().parse_args(ctx, args)
+
+    def _refuse_contradictions(self, ctx: click.Context, args: Sequence[str]) -> None:
+        """Of an option that is given twice with different values, click would silently take the last."""
+        options = [param for param in self.get_params(ctx) if isinstance(param, click.Option) and not param.multiple]
+        by_flag = {flag: option for option in options for flag in (*option.opts, *option.secondary_opts)}
+        given: dict[str | None, tuple[str, str]] = {}
+        words = iter(args)
+        for word in words:
+            flag, equals, value = word.partition("=")
+            option = by_flag.get(flag)
+            if option is None:
+                continue
+            if option.is_flag:
+                value = "off" if flag in option.secondary_opts else "on"
+            elif not equals:
+                value = next(words, "")
+            shown = flag if option.is_flag else f"{flag} {value}"
+            before, before_shown = given.setdefault(option.name, (value, shown))
+            if value != before:
+                raise ConfigError(str(option.name), value, f"is given twice, as {before_shown} and as {shown}")
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The command's own options first, then settings by group."""

@@ -17,6 +17,8 @@ from kvlab.units import format_duration
 
 _FIRST_AFTER_S: Final = 0.4
 _EVERY_S: Final = 0.1
+_ONE_PRESS_S: Final = 1
+"""Signals this close together are one Ctrl-C: a terminal and a wrapper may each send it."""
 _BAR: Final = 24
 _LINE_FORMATS: Final = (".csv", ".jsonl")
 
@@ -77,20 +79,28 @@ def _num_lines(path: Path) -> int | None:
 
 @contextmanager
 def watched(scenario: Scenario, *, quiet: bool) -> Iterator[Progress]:
-    """A progress whose `stopped` is set by the first Ctrl-C; a second one ends the program at once."""
+    """A progress whose `stopped` is set by the first Ctrl-C; another one raises KeyboardInterrupt.
+
+    A stopped run leaves its handler in place, so that the rest of a press can't cost the results.
+    """
     progress = Progress(scenario, visible=not quiet and sys.stderr is not None and sys.stderr.isatty())
     if threading.current_thread() is not threading.main_thread():
         yield progress
         return
     before = signal.getsignal(signal.SIGINT)
+    pressed_s = 0.0
 
     def stop(number: int, frame: FrameType | None) -> None:
-        progress.stopped = True
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        nonlocal pressed_s
+        if not progress.stopped:
+            progress.stopped, pressed_s = True, time.monotonic()
+        elif time.monotonic() > pressed_s + _ONE_PRESS_S:
+            raise KeyboardInterrupt
 
     signal.signal(signal.SIGINT, stop)
     try:
         yield progress
     finally:
         progress.close()
-        signal.signal(signal.SIGINT, before)
+        if not progress.stopped:
+            signal.signal(signal.SIGINT, before)

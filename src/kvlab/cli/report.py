@@ -34,9 +34,19 @@ def report(run: Run, scenario: Scenario, terminal: Terminal, *, with_chart: bool
         lines[:0] = [_partial(run, terminal), ""]
     if with_chart and run.record.steps:
         lines += [*_story(run, terminal), "", *chart(run, terminal), ""]
-    lines += [*_latencies(run.metrics, terminal), ""]
-    lines += _facts(run, scenario, terminal)
+    if run.record.totals.steps:
+        lines += [*_latencies(run.metrics, terminal), ""]
+        lines += _facts(run, scenario, terminal)
+    else:
+        lines += [*textwrap.wrap(_nothing_ran(run, scenario), terminal.width), "", accounts(run.metrics.values())]
     return terminal.render(lines)
+
+
+def _nothing_ran(run: Run, scenario: Scenario) -> str:
+    if run.record.totals.arrived:
+        return f"No request ran: none can ever fit in the KV cache of {capacity(run)}."
+    window_ns = scenario.window_ns
+    return "No request came" + ("." if window_ns is None else f" in {format_duration(window_ns)}.")
 
 
 def _partial(run: Run, terminal: Terminal) -> str:

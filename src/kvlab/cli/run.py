@@ -19,6 +19,7 @@ from kvlab.setting_table import BLOCK_TABLE_LAB, PREEMPTION_LAB
 from kvlab.units import format_duration
 
 INTERRUPTED: Final = 130
+_TABLE_FORMAT: Final = "parquet"
 _CHART_REQUESTS: Final = 100_000
 """Traffic that is expected to bring more is simulated without keeping its steps, unless a file needs them."""
 
@@ -29,8 +30,14 @@ _LEVERS: Final = {PREEMPTION_LAB: "max_num_seqs=48", BLOCK_TABLE_LAB: "kv_memory
 @click.argument("scenario", metavar="NAME|FILE")
 @click.option("--json", "as_json", is_flag=True, help="Print scenario and metrics as JSON.")
 @click.option("--out", metavar="DIR", help="Write result.json, requests, timeline and preemptions there.")
-@click.option("--format", "table_format", metavar="parquet|csv", default="parquet", help="Of the tables in --out.")
-@click.option("--plot", metavar="FILE", help="Draw the run: .html (interactive), .png or .svg.")
+@click.option("--format", "table_format", metavar="parquet|csv", help="Of the tables in --out; parquet by default.")
+@click.option(
+    "--plot",
+    "plots",
+    metavar="FILE",
+    multiple=True,
+    help="Draw the run: .html (interactive), .png or .svg; may be given again.",
+)
 @click.option("--save-scenario", metavar="FILE", help="Write the scenario as JSON, to be run again.")
 @click.option("--no-chart", is_flag=True, help="Leave the chart out; keeps no steps, so memory stays small.")
 @click.option("--quiet", "-q", is_flag=True, help="No progress and no timing on stderr.")
@@ -39,8 +46,8 @@ def run(
     scenario: str,
     as_json: bool,
     out: str | None,
-    table_format: str,
-    plot: str | None,
+    table_format: str | None,
+    plots: tuple[str, ...],
     save_scenario: str | None,
     no_chart: bool,
     quiet: bool,
@@ -55,19 +62,20 @@ def run(
     kvlab run preemption-lab --trace azure.csv --from 10min --until 20min
     """
     chosen = scenario_from(scenario, flags, assignments)
-    _check_files(table_format, plot)
+    _check_files(out, table_format, plots)
     if save_scenario is not None:
         _save(chosen, Path(save_scenario))
     with_chart = not (as_json or no_chart) and _expected_requests(chosen) <= _CHART_REQUESTS
     tables = out is not None
-    recording = Recording(requests=tables, steps=tables or with_chart or plot is not None)
+    recording = Recording(requests=tables, steps=tables or with_chart or bool(plots))
     result, timing = simulate(chosen, recording, quiet=quiet)
-    if not result.record.totals.finished and result.record.totals.rejected and not result.interrupted:
-        raise _nothing_fits(result, chosen)
-    _write_files(result, out, table_format, plot)
+    _write_files(result, out, table_format or _TABLE_FORMAT, plots)
     click.echo(_as_json(result) if as_json else _as_text(result, chosen, with_chart=with_chart), nl=False)
     if not quiet:
         say_timing(result, timing)
+    if not result.record.totals.finished and result.record.totals.rejected and not result.interrupted:
+        raise _nothing_fits(result, chosen)
+    if not quiet:
         _say_next(chosen)
     if result.interrupted:
         click.echo("kvlab: interrupted: these are partial results", err=True)
@@ -111,24 +119,27 @@ def _as_text(result: Run, scenario: Scenario, *, with_chart: bool) -> str:
     return report(result, scenario, stdout_terminal(), with_chart=with_chart)
 
 
-def _write_files(result: Run, out: str | None, table_format: str, plot: str | None) -> None:
+def _write_files(result: Run, out: str | None, table_format: str, plots: tuple[str, ...]) -> None:
     written = [] if out is None else list(result.write(out, table_format))
-    if plot is not None:
+    for plot in plots:
         result.plot(plot)
         written.append(Path(plot))
     for path in written:
         click.echo(f"wrote {path}", err=True)
 
 
-def _check_files(table_format: str, plot: str | None) -> None:
+def _check_files(out: str | None, table_format: str | None, plots: tuple[str, ...]) -> None:
     """What can be known to fail before a long run."""
     from kvlab.export import TABLE_FORMATS
     from kvlab.plots import FILE_TYPES
 
-    if table_format not in TABLE_FORMATS:
+    if table_format is not None and table_format not in TABLE_FORMATS:
         raise UnknownNameError("table format", table_format, TABLE_FORMATS)
-    if plot is not None and Path(plot).suffix.lower() not in FILE_TYPES:
-        raise ConfigError("plot", plot, f"expected a file name that ends in {', '.join(FILE_TYPES)}")
+    if table_format is not None and out is None:
+        raise ConfigError("--format", table_format, "there are no tables without --out DIR")
+    for plot in plots:
+        if Path(plot).suffix.lower() not in FILE_TYPES:
+            raise ConfigError("plot", plot, f"expected a file name that ends in {', '.join(FILE_TYPES)}")
 
 
 def _save(scenario: Scenario, path: Path) -> None:
