@@ -40,9 +40,12 @@ export function surface(canvas, width, height) {
   return { context, width, height, ratio };
 }
 
+let family = "";
+
 /** @param {number} size */
 export function font(size) {
-  return `${size}px ${getComputedStyle(document.body).fontFamily}`;
+  family ||= getComputedStyle(document.body).fontFamily;
+  return `${size}px ${family}`;
 }
 
 /**
@@ -57,17 +60,13 @@ export function tickStep(top, most) {
 }
 
 /**
- * Calls back when an element's width changes, and once at first.
+ * Calls back with an element's size, at first and after every change. Views keep it: asking the element while other
+ * views change the page would lay everything out anew each time.
  * @param {HTMLElement} element
- * @param {() => void} run
+ * @param {(width: number, height: number) => void} run
  */
-export function onWidth(element, run) {
-  let width = 0;
-  new ResizeObserver(() => {
-    if (element.clientWidth === width) return;
-    width = element.clientWidth;
-    run();
-  }).observe(element);
+export function onSize(element, run) {
+  new ResizeObserver(() => run(element.clientWidth, element.clientHeight)).observe(element);
 }
 
 /**

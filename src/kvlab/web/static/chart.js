@@ -3,7 +3,7 @@
  * line on a second canvas above it.
  */
 
-import { GUTTER, font, onWidth, surface, tickStep } from "./canvas.js";
+import { GUTTER, font, onSize, surface, tickStep } from "./canvas.js";
 import { byId } from "./dom.js";
 import { percent, whole } from "./format.js";
 import { indexAt } from "./payload.js";
@@ -20,6 +20,7 @@ const TICK_PER_EVENT = 4;
 const MOST_EVENTS = 6;
 
 export class Chart {
+  #size = { width: 0, height: 0 };
   /** @type {Plot} */
   #plot = { left: 0, right: 0, top: 0, bottom: 0, end: 1, most: 1 };
 
@@ -35,14 +36,17 @@ export class Chart {
     const [picture, line] = this.box.querySelectorAll("canvas");
     this.picture = /** @type {HTMLCanvasElement} */ (picture);
     this.line = /** @type {HTMLCanvasElement} */ (line);
-    onWidth(this.box, () => this.#draw());
+    onSize(this.box, (width, height) => {
+      this.#size = { width, height };
+      this.#draw();
+    });
     store.on(["payload", "pin", "theme"], () => this.#draw());
     store.on(["t"], () => this.#mark());
   }
 
   #draw() {
     const { payload, pin, theme } = this.store.state;
-    const { clientWidth: width, clientHeight: height } = this.box;
+    const { width, height } = this.#size;
     if (!payload || !width) return;
     const colors = colorsOf(theme);
     const { context } = surface(this.picture, width, height);
@@ -200,7 +204,7 @@ export class Chart {
   /** The moment shown: a dashed line, and a dot on each curve. */
   #mark() {
     const { payload, t, theme } = this.store.state;
-    const { clientWidth: width, clientHeight: height } = this.box;
+    const { width, height } = this.#size;
     if (!payload || !width) return;
     const colors = colorsOf(theme);
     const { context } = surface(this.line, width, height);

@@ -3,7 +3,7 @@
  * memory, thin ones wait without any.
  */
 
-import { GUTTER, font, onWidth, surface, tickStep } from "./canvas.js";
+import { GUTTER, font, onSize, surface, tickStep } from "./canvas.js";
 import { byId, setText } from "./dom.js";
 import { moment, whole } from "./format.js";
 import { css, hueOf } from "./hues.js";
@@ -31,6 +31,7 @@ export function stateColor(state, colors) {
 }
 
 export class Lanes {
+  #width = 0;
   /** Ids of the rows as drawn. @type {number[]} */
   #rows = [];
 
@@ -39,7 +40,10 @@ export class Lanes {
     this.store = store;
     this.canvas = byId("lanes", HTMLCanvasElement);
     this.box = /** @type {HTMLElement} */ (this.canvas.parentElement);
-    onWidth(this.box, () => this.#draw());
+    onSize(this.box, (width) => {
+      this.#width = width;
+      this.#draw();
+    });
     store.on(["payload", "t", "hover", "picked", "theme"], () => this.#draw());
     this.canvas.addEventListener("pointermove", (event) => store.set({ hover: this.#rowUnder(event) }));
     this.canvas.addEventListener("pointerleave", () => store.set({ hover: null }));
@@ -66,7 +70,7 @@ export class Lanes {
 
   #draw() {
     const { payload, t, hover, picked, theme } = this.store.state;
-    const width = this.box.clientWidth;
+    const width = this.#width;
     if (!payload || !width) return;
     this.#rows = this.#choose();
     const { context } = surface(this.canvas, width, ROWS * PITCH + AXIS);
@@ -132,7 +136,7 @@ export class Lanes {
   #click(event, playback) {
     const id = this.#rowUnder(event);
     this.store.set({ picked: id });
-    const scale = (this.box.clientWidth - GUTTER) / WINDOW_S;
+    const scale = (this.#width - GUTTER) / WINDOW_S;
     if (event.offsetX >= GUTTER) playback.seek(this.#from() + (event.offsetX - GUTTER) / scale);
   }
 

@@ -1,6 +1,6 @@
 /** The memory at the moment shown: who holds what, told by pointer, by keyboard and in words. */
 
-import { font, onWidth, pixelRatio, surface } from "./canvas.js";
+import { font, onSize, pixelRatio, surface } from "./canvas.js";
 import { byId, h, setText } from "./dom.js";
 import { moment, whole } from "./format.js";
 import { Holdings } from "./holdings.js";
@@ -22,6 +22,7 @@ const LEAST_WIDTH = 48;
 const STEPS_PER_ROW = 64;
 
 export class MemoryMap {
+  #width = 0;
   #gpu = new GridPainter();
   #cpu = new GridPainter();
   /** @type {{gpu: import("./map_layout.js").Grid, cpu: import("./map_layout.js").Grid|null}|null} */
@@ -38,7 +39,10 @@ export class MemoryMap {
     this.store = store;
     this.canvas = byId("map", HTMLCanvasElement);
     this.box = /** @type {HTMLElement} */ (this.canvas.parentElement);
-    onWidth(this.box, () => this.#draw());
+    onSize(this.box, (width) => {
+      this.#width = width;
+      this.#draw();
+    });
     store.on(["payload", "hover", "picked", "block", "theme"], (_, changed) => {
       if (changed.has("payload")) {
         this.#cursor = null;
@@ -75,7 +79,7 @@ export class MemoryMap {
 
   #draw() {
     const { payload, hover, picked, block, t, theme } = this.store.state;
-    const width = this.box.clientWidth;
+    const width = this.#width;
     if (!payload || width < LEAST_WIDTH) return;
     this.#moment = indexAt(payload.moments, t);
     const { context, ratio } = surface(this.canvas, width, HEIGHT + CAPTION);

@@ -138,9 +138,10 @@ export class Session {
     if (this.#tiles.size > KNOWN_TILES) this.#tiles.delete(/** @type {string} */ (this.#tiles.keys().next().value));
     if (payload.header.lab !== this.store.state.lab) return;
     const first = !this.store.state.payload;
-    const wished = this.#moment ?? (first ? tellingMoment(payload) : this.store.state.t);
+    const wished = this.#moment ?? (first ? Infinity : this.store.state.t);
     this.#moment = null;
-    this.store.set({ payload, shown: query, error: null, t: Math.min(wished, payload.header.end_s) });
+    const t = wished <= payload.header.end_s ? wished : tellingMoment(payload);
+    this.store.set({ payload, shown: query, error: null, t });
     document.documentElement.dataset["shown"] = query;
   }
 
