@@ -10,6 +10,7 @@ import pytest
 from tests.shared import shared_file
 
 from docs import console, generate
+from kvlab.cli.program import COMMANDS
 from kvlab.metrics import METRICS
 
 ROOT = Path(__file__).parents[2]
@@ -94,6 +95,11 @@ def test_code_that_the_model_names_is_there() -> None:
     for target in re.findall(r"`([a-z_/]+\.py)`", text):
         places = [package / target, package / "workloads" / target, ROOT / target]
         assert any(place.exists() for place in places), f"MODEL.md names {target}"
+
+
+def test_every_command_has_a_section() -> None:
+    headings = re.findall(r"^## kvlab (\w+)$", (ROOT / "docs" / "cli.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert sorted(headings) == sorted(COMMANDS)
 
 
 def test_the_picture_is_small_and_is_there() -> None:
