@@ -60,6 +60,7 @@ function sentence(text) {
  */
 export function place(popover, anchor) {
   popover.showPopover();
+  popover.focus(); // closing gives the focus back
   const at = anchor.getBoundingClientRect();
   const { offsetWidth: width, offsetHeight: height } = popover;
   const left = Math.max(8, Math.min(at.left, innerWidth - width - 8));

@@ -62,7 +62,12 @@ export class Inspect {
     swatch.style.background = css(hueOf(picked ?? 0, isDark(colorsOf(theme))));
     return h("div", { class: "panel-head" }, h("h2", { id: "inspect-title" }, swatch, title),
       h("button", { type: "button", class: "icon-button", "aria-label": "Close the block table",
-        click: () => this.store.set({ picked: null }) }, icon("close")));
+        click: () => this.#close() }, icon("close")));
+  }
+
+  #close() {
+    this.store.set({ picked: null });
+    byId("map").focus({ preventScroll: true });
   }
 
   /** @param {RequestDetail} detail */

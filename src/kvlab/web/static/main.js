@@ -49,6 +49,10 @@ async function start() {
   const compare = new Compare(session, store);
   new Share(session, store);
   new Missions(session, store, progress);
+  byId("skip").addEventListener("click", (event) => {
+    event.preventDefault(); // the part of the address after # has a use of its own
+    byId("results").focus();
+  });
   session.open();
   void compare.pinFromLink();
 }

@@ -63,7 +63,13 @@ export class Missions {
     this.#enter();
     this.session.replace({ ...card.setup }, card.id);
     this.#draw();
-    byId("missions-title").scrollIntoView({ block: "nearest" });
+    this.#focus();
+  }
+
+  /** The button that was pressed is gone: the keyboard goes on where the mission begins. */
+  #focus() {
+    const playing = this.panel.querySelector(".playing");
+    if (playing instanceof HTMLElement) playing.focus();
   }
 
   #draw() {
@@ -102,7 +108,7 @@ export class Missions {
       h("button", { type: "button", id: `load-${card.id}`, class: next ? "primary" : "", click: () => this.#load(card),
         "aria-label": `Load mission setup: ${card.title}` }, stars && !next ? "Play again" : "Load mission setup"),
     ];
-    return h("li", { class: `mission ${state}`, "data-mission": card.id, "aria-current": active ? "step" : null }, head, ...body);
+    return h("li", { class: `mission ${state}`, "data-mission": card.id, tabIndex: active ? -1 : undefined, "aria-current": active ? "step" : null }, head, ...body);
   }
 
   /** The mission being played. @param {Card} card @param {number} place */
@@ -136,6 +142,7 @@ export class Missions {
     const guess = (option) => {
       this.progress.setGuess(card.id, option);
       this.#draw();
+      this.#focus();
     };
     return h("fieldset", { class: "question" }, h("legend", {}, "First, a guess"), h("p", {}, card.question?.text ?? ""),
       ...(card.question?.options ?? []).map((text, i) => h("button", { type: "button", click: () => guess(i) }, text)),
