@@ -38,18 +38,16 @@ def long_runs(options: argparse.Namespace) -> None:
 
 
 def naive_ratios(options: argparse.Namespace) -> None:
-    say(
-        "",
-        "Naive against fast: closed loops on a nearly full pool, equal books; CPU us per step, least of "
-        f"{options.ratio_repeats}, taken in turn",
-        "  users  running  preemptions   steps   naive    fast   ratio",
-    )
-    for num_seqs in RATIO_SEQS:
-        row = cases.naive_ratio(num_seqs, options.ratio_repeats)
-        say(
-            f"  {row.num_seqs:5,}  {row.mean_running:7.1f}  {row.preemptions:11,}  {row.num_steps:6,}  "
-            f"{row.naive_step_us:6.1f}  {row.fast_step_us:6.1f}  {row.ratio:6.1f}"
-        )
+    say("", "Naive against fast: closed loops on a nearly full pool, equal books")
+    say(f"CPU us per step, least of {options.ratio_repeats} runs of each in turn")
+    for lengths in cases.RATIO_LENGTHS:
+        say(f"  {lengths}", "    users  running  pool  preemptions   steps   naive    fast   ratio")
+        for num_seqs in RATIO_SEQS:
+            row = cases.naive_ratio(num_seqs, lengths, options.ratio_repeats)
+            say(
+                f"    {row.num_seqs:5,}  {row.mean_running:7.1f}  {100 * row.usage_ratio:2.0f} %  {row.preemptions:11,}"
+                f"  {row.num_steps:6,}  {row.naive_step_us:6.1f}  {row.fast_step_us:6.1f}  {row.ratio:6.1f}"
+            )
 
 
 def azure(options: argparse.Namespace) -> None:

@@ -70,7 +70,9 @@ def _run(config: LabConfig, requests: list[Request], recording: Recording) -> Ru
 
 
 class Ratio(NamedTuple):
+    lengths: str
     num_seqs: int
+    usage_ratio: float
     mean_running: float
     num_steps: int
     preemptions: int
@@ -82,22 +84,33 @@ class Ratio(NamedTuple):
         return self.naive_step_us / self.fast_step_us
 
 
-def naive_ratio(num_seqs: int, repeats: int) -> Ratio:
+POOL_BLOCKS = {"the lab's lengths": 68, "long answers": 80}
+"""Blocks of the pool for each user: about 90 % of them are taken on average."""
+RATIO_LENGTHS: dict[str, dict[str, object]] = {
+    "the lab's lengths": {},
+    "long answers": {"prompt_tokens": "uniform(100, 300)", "output_tokens": "uniform(1500, 2500)"},
+}
+"""Traffic of the comparison: with long answers, fewer requests come and go per step."""
+
+
+def naive_ratio(num_seqs: int, lengths: str, repeats: int) -> Ratio:
     """Both simulators on one closed loop of `num_seqs` users, the pool nearly full: the same books, or it stops.
 
-    Lengths are the lab's. The prefill budget grows with the users, or they would all queue for it.
+    The prefill budget grows with the users, or they would all queue for it.
     """
+    per_user = max(4, 1024 // num_seqs) if lengths == "the lab's lengths" else max(2, 128 // num_seqs)
     scenario = load("preemption-lab").replace(
         arrivals="closed-loop",
         max_concurrency=num_seqs,
-        num_requests=num_seqs * max(4, 1024 // num_seqs),
+        num_requests=num_seqs * per_user,
         max_num_seqs=num_seqs,
         prefill_budget_tokens=max(512, 8 * num_seqs),
+        **RATIO_LENGTHS[lengths],
     )
     shape = scenario.engine_config()
     assert isinstance(shape, PreemptionLabConfig)
     pool = PreemptionLabConfig(
-        **{name: getattr(shape, name) for name in shape.__slots__} | {"num_gpu_blocks": 68 * num_seqs}
+        **{name: getattr(shape, name) for name in shape.__slots__} | {"num_gpu_blocks": POOL_BLOCKS[lengths] * num_seqs}
     )
     fast, plain = simulate(pool, scenario.source()), naive.simulate(pool, scenario.source())
     assert_same_books(fast, plain)
@@ -110,7 +123,9 @@ def naive_ratio(num_seqs: int, repeats: int) -> Ratio:
     )
     steps = fast.totals.steps
     return Ratio(
+        lengths=lengths,
         num_seqs=num_seqs,
+        usage_ratio=fast.totals.reserved_token_ns / (fast.capacity_tokens * fast.totals.busy_ns),
         mean_running=fast.totals.running_ns / fast.totals.busy_ns,
         num_steps=steps,
         preemptions=fast.totals.preemptions,

@@ -79,8 +79,9 @@ def test_lab_runs_and_their_profile() -> None:
     assert all(line.calls > 0 and line.function for line in lines)
 
 
-def test_the_ratio_is_of_the_same_steps() -> None:
-    row = cases.naive_ratio(4, repeats=1)
+@pytest.mark.parametrize("lengths", cases.RATIO_LENGTHS)
+def test_the_ratio_is_of_the_same_steps(lengths: str) -> None:
+    row = cases.naive_ratio(4, lengths, repeats=1)
     assert row.num_steps > 1_000
     assert row.ratio == row.naive_step_us / row.fast_step_us > 0
 
