@@ -13,13 +13,15 @@ from kvlab.results import Run
 from kvlab.web.lanes import DECODE, PAUSED, PREFILL, QUEUED, RECOMPUTING, STATES, SWAPPED, lanes
 from kvlab.web.payload import encode
 from kvlab.web.series import step_lines
+from kvlab.web.stays import stay_columns
 
 Part = tuple[int, int, int]
 
 
 def lanes_of(run: Run) -> dict[int, list[Part]]:
     found: dict[int, list[Part]] = defaultdict(list)
-    columns = lanes(run.record, step_lines(run.record.steps))
+    stays = stay_columns([stay for stay in run.record.stays if not stay.on_cpu])
+    columns = lanes(run.record, stays, step_lines(run.record.steps))
     for request_id, *part in zip(*(column.tolist() for column in columns), strict=True):
         found[request_id].append((part[0], part[1], part[2]))
     return found

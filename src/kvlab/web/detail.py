@@ -10,6 +10,7 @@ from kvlab.core.records import RequestRecord
 from kvlab.results import Run
 from kvlab.units import NS_PER_S, format_duration
 from kvlab.web.lanes import PAUSED, RECOMPUTING, STATES, SWAPPED, lanes
+from kvlab.web.stays import stay_columns
 
 
 def detail(run: Run, request_id: int, t_ns: int) -> dict[str, Any] | None:
@@ -55,7 +56,8 @@ class _Stretch(NamedTuple):
 
 
 def _life(run: Run, request_id: int) -> list[_Stretch]:
-    every = lanes(run.record, run.timeline)
+    on_gpu = stay_columns([stay for stay in run.record.stays if not stay.on_cpu])
+    every = lanes(run.record, on_gpu, run.timeline)
     own = every.request_id == request_id
     columns = (every.state[own].tolist(), every.start_ns[own].tolist(), every.end_ns[own].tolist())
     return [_Stretch(*row) for row in zip(*columns, strict=True)]

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from kvlab.columns import Columns
 from kvlab.core.records import RunRecord
-from kvlab.web.stays import Ints, stay_columns
+from kvlab.web.stays import FINISHED, RECOMPUTE, SWAP, Ints, StayColumns
 
 STATES: Final = ("queued", "prefill", "decode", "paused", "swapped", "recomputing")
 """The place is the number in the payload. Paused: preempted, and waiting for its recompute."""
@@ -33,39 +33,39 @@ class Lanes(NamedTuple):
         return words.ravel()
 
 
-def lanes(record: RunRecord, timeline: Columns) -> Lanes:
+def lanes(record: RunRecord, stays: StayColumns, timeline: Columns) -> Lanes:
     """From arrival to last token, for each request that was admitted.
 
     A request's *residency* is its time on the GPU: the stays of its samples, which are admitted together and end one
     by one. Each brings three stretches: how it waited for it, its prefill, its decoding.
+
+    Args:
+        stays: those on the GPU.
     """
-    on_gpu = [stay for stay in record.stays if not stay.on_cpu]
-    if not on_gpu:
+    if not len(stays.end):
         return Lanes(*(np.zeros(0, np.int64) for _ in Lanes._fields))
-    reason = np.array([_REASONS[stay.end] for stay in on_gpu])
-    stays = stay_columns(on_gpu)
     # the last of its samples to end is the last of a residency; one that was preempted rather than one that finished
-    order = np.lexsort((reason, stays.end_step, stays.start_step, stays.request_id))
+    order = np.lexsort((stays.end, stays.end_step, stays.start_step, stays.request_id))
     request_id, start_step = stays.request_id[order], stays.start_step[order]
     is_last = np.append((request_id[1:] != request_id[:-1]) | (start_step[1:] != start_step[:-1]), True)
     order = order[is_last]
-    request_id, reason = stays.request_id[order], reason[order]
+    request_id, reason = stays.request_id[order], stays.end[order]
     is_first = np.append(True, request_id[1:] != request_id[:-1])
 
     starts = np.append(timeline["start_ns"], record.totals.end_ns)
     start_ns = starts[stays.start_step[order]]
     end_step, decode_step = stays.end_step[order], stays.decode_step[order]
-    until_ns = np.where(reason == _FINISHED, timeline["t_ns"][end_step - 1], starts[end_step])
+    until_ns = np.where(reason == FINISHED, timeline["t_ns"][end_step - 1], starts[end_step])
     decodes_ns = np.where(decode_step < 0, until_ns, np.minimum(timeline["t_ns"][decode_step], until_ns))
 
     before = _shifted(reason, is_first, _ARRIVED)
     since_ns = _shifted(until_ns, is_first, 0)
     since_ns[is_first] = [record.requests[number].arrival_ns for number in request_id[is_first].tolist()]
     # who was decoding when it was swapped out does so at once when it comes back
-    resumes = (before == _SWAP) & (_shifted(decode_step, is_first, -1) >= 0)
+    resumes = (before == SWAP) & (_shifted(decode_step, is_first, -1) >= 0)
     decodes_ns[resumes] = start_ns[resumes]
-    waits = np.select([before == _ARRIVED, before == _SWAP], [QUEUED, SWAPPED], PAUSED)
-    computes = np.where(_earlier(reason == _RECOMPUTE, is_first), RECOMPUTING, PREFILL)
+    waits = np.select([before == _ARRIVED, before == SWAP], [QUEUED, SWAPPED], PAUSED)
+    computes = np.where(_earlier(reason == RECOMPUTE, is_first), RECOMPUTING, PREFILL)
 
     state = np.column_stack([waits, computes, np.full(len(waits), DECODE)]).ravel()
     edges = np.column_stack([since_ns, start_ns, decodes_ns, until_ns])
@@ -74,9 +74,8 @@ def lanes(record: RunRecord, timeline: Columns) -> Lanes:
     return Lanes(np.repeat(request_id, 3)[kept], state[kept], begin[kept], end[kept])
 
 
-_ARRIVED, _FINISHED, _RECOMPUTE, _SWAP = range(4)
-_REASONS: Final = {"finished": _FINISHED, "recompute": _RECOMPUTE, "swap": _SWAP}
-"""Why a stay ended. Runs for the page are never stopped half-way, so none is open."""
+_ARRIVED: Final = -1
+"""In place of the end of an earlier stay."""
 
 
 def _shifted(values: Ints, is_first: npt.NDArray[np.bool_], first: int) -> Ints:

@@ -24,6 +24,7 @@ from kvlab.web.controls import TILES, changes_as_text, command, vllm_flags
 from kvlab.web.lanes import lanes
 from kvlab.web.series import MAX_SNAPSHOTS, Moments, series, step_lines
 from kvlab.web.snapshots import changes, segments
+from kvlab.web.stays import stay_columns
 from kvlab.web.story import story
 
 MAGIC: Final = b"KVL1"
@@ -58,6 +59,7 @@ def _aligned(part: bytes) -> bytes:
 def _sections(run: Run) -> dict[str, Section]:
     record, capacity = run.record, run.record.capacity_tokens
     timeline = step_lines(record.steps)
+    on_gpu = stay_columns([stay for stay in record.stays if not stay.on_cpu])
     moments = Moments(timeline, record.totals.end_ns, MAX_SNAPSHOTS)
     found: dict[str, Section] = {
         **series(timeline, run.preemptions, capacity, record.totals.end_ns),
@@ -66,15 +68,15 @@ def _sections(run: Run) -> dict[str, Section]:
         "snap_queue": moments.values(timeline["waiting"]).astype(np.float32),
     }
     if isinstance(run.config, BlockTableLabConfig) and run.config.allocator == "contiguous":
-        held = segments(record.stays, moments, run.config.max_tokens)
+        held = segments(on_gpu, moments, run.config.max_tokens)
         found |= {"seg_offset": held.offset, "segments": held.runs}
     else:
-        gpu = changes([stay for stay in record.stays if not stay.on_cpu], moments)
+        gpu = changes(on_gpu, moments)
         found |= {"snap_offset": gpu.offset, "runs": gpu.runs}
     if isinstance(run.config, PreemptionLabConfig):
-        cpu = changes([stay for stay in record.stays if stay.on_cpu], moments)
+        cpu = changes(stay_columns([stay for stay in record.stays if stay.on_cpu]), moments)
         found |= {"cpu_offset": cpu.offset, "cpu_runs": cpu.runs}
-    found["lanes"] = lanes(record, timeline).to_words()
+    found["lanes"] = lanes(record, on_gpu, timeline).to_words()
     return found
 
 

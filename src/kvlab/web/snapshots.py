@@ -13,15 +13,13 @@ Events are packed into one number each, because numpy sorts numbers in a tenth o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from kvlab.core.memory import Stay
 from kvlab.web.series import Moments
-from kvlab.web.stays import Ints, StayColumns, stay_columns
+from kvlab.web.stays import Ints, StayColumns
 
 Words = npt.NDArray[np.uint32]
 
@@ -50,19 +48,17 @@ class Changes(NamedTuple):
     runs: Words
 
 
-def changes(stays: Sequence[Stay], moments: Moments) -> Changes:
+def changes(stays: StayColumns, moments: Moments) -> Changes:
     """What changed in a pool of blocks, against the moment before (all free before the first)."""
     return _runs(_states(_events(stays, moments)), len(moments))
 
 
-def _events(stays: Sequence[Stay], moments: Moments) -> Ints:
+def _events(stays: StayColumns, moments: Moments) -> Ints:
     """Events by block, then moment: block | moment | owner | flags."""
-    columns = stay_columns(stays)
-    block, first, after, owner = _intervals(columns, moments)
-    flash = None
-    if any(stay.copied is not None for stay in stays):
-        block, first, after, owner, flash = _with_copies(stays, columns, moments, block, first, after, owner)
-    low = owner << _FLAG_BITS if flash is None else (owner << _FLAG_BITS) | flash
+    block, first, after, owner = _intervals(stays, moments)
+    low = owner << _FLAG_BITS
+    if stays.copies:
+        block, first, after, low = _with_copies(stays, moments, block, first, after, low)
     seen = first < after
     block = block[seen] << _MOMENT_BITS
     low = low[seen]
@@ -71,37 +67,35 @@ def _events(stays: Sequence[Stay], moments: Moments) -> Ints:
     return np.sort(np.concatenate([begins, ends]))
 
 
-def _intervals(columns: StayColumns, moments: Moments) -> tuple[Ints, Ints, Ints, Ints]:
+def _intervals(stays: StayColumns, moments: Moments) -> tuple[Ints, Ints, Ints, Ints]:
     """(block, first moment, moment after, owner) of every table entry."""
-    count = columns.num_blocks
-    entry = np.arange(len(columns.blocks)) - np.repeat(columns.first_entry, count)
-    grown = entry - np.repeat(columns.initial_blocks, count)
-    first = np.repeat(moments.first[columns.start_step], count)
+    count = stays.num_blocks
+    entry = np.arange(len(stays.blocks)) - np.repeat(stays.first_entry, count)
+    grown = entry - np.repeat(stays.initial_blocks, count)
+    first = np.repeat(moments.first[stays.start_step], count)
     is_grown = grown >= 0
-    growth_step = np.repeat(columns.growth_step, count)[is_grown]
-    steps = growth_step + grown[is_grown] * np.repeat(columns.block_size, count)[is_grown]
+    growth_step = np.repeat(stays.growth_step, count)[is_grown]
+    steps = growth_step + grown[is_grown] * np.repeat(stays.block_size, count)[is_grown]
     first[is_grown] = moments.first[steps]
-    after = np.repeat(moments.after[columns.end_step], count)
-    return columns.blocks, first, after, np.repeat(columns.request_id + 1, count)
+    after = np.repeat(moments.after[stays.end_step], count)
+    return stays.blocks, first, after, np.repeat(stays.request_id + 1, count)
 
 
 def _with_copies(
-    stays: Sequence[Stay], columns: StayColumns, moments: Moments, block: Ints, first: Ints, after: Ints, owner: Ints
-) -> tuple[Ints, Ints, Ints, Ints, Ints]:
+    stays: StayColumns, moments: Moments, block: Ints, first: Ints, after: Ints, low: Ints
+) -> tuple[Ints, Ints, Ints, Ints]:
     """Before its copy a sample held the shared source; the copy flashes in the first moment that shows it."""
-    copies = [(number, stay.copied) for number, stay in enumerate(stays) if stay.copied is not None]
-    number = np.array([number for number, _ in copies])
-    place = columns.first_entry[number] + np.array([copied.entry for _, copied in copies])
-    step = np.array([copied.step for _, copied in copies])
-    source = np.array([copied.source for _, copied in copies])
+    number = np.array([number for number, _ in stays.copies])
+    place = stays.first_entry[number] + np.array([copied.entry for _, copied in stays.copies])
+    step = np.array([copied.step for _, copied in stays.copies])
+    source = np.array([copied.source for _, copied in stays.copies])
     shown = moments.first[step]
     first[place] = shown
     return (
         np.concatenate([block, source, block[place]]),
-        np.concatenate([first, moments.first[columns.start_step[number]], shown]),
+        np.concatenate([first, moments.first[stays.start_step[number]], shown]),
         np.concatenate([after, moments.after[step], np.minimum(shown + 1, after[place])]),
-        np.concatenate([owner, owner[place], owner[place]]),
-        np.repeat([0, _FLASH], [len(block) + len(place), len(place)]),
+        np.concatenate([low, low[place], low[place] | _FLASH]),
     )
 
 
@@ -143,20 +137,18 @@ def _runs(states: Ints, num_moments: int) -> Changes:
     return Changes(offset.astype(np.uint32), runs.ravel())
 
 
-def segments(stays: Sequence[Stay], moments: Moments, max_tokens: int) -> Changes:
+def segments(stays: StayColumns, moments: Moments, max_tokens: int) -> Changes:
     """Contiguous memory whole at each moment, by address; rows are start, reserved, used, owner."""
-    columns = stay_columns(stays)
-    ranges = np.array([stay.segment for stay in stays], np.int64).reshape(-1, 2)
-    first, after = moments.first[columns.start_step], moments.after[columns.end_step]
+    first, after = moments.first[stays.start_step], moments.after[stays.end_step]
     count = np.maximum(after - first, 0)
-    number = np.repeat(np.arange(len(stays)), count)
+    number = np.repeat(np.arange(len(count)), count)
     moment = np.arange(len(number)) - np.repeat(np.cumsum(count) - count, count) + np.repeat(first, count)
-    order = np.lexsort((ranges[number, 0], moment))
+    order = np.lexsort((stays.segment[number, 0], moment))
     number, moment = number[order], moment[order]
-    decode_step = np.where(columns.decode_step < 0, columns.end_step, columns.decode_step)[number]
+    decode_step = np.where(stays.decode_step < 0, stays.end_step, stays.decode_step)[number]
     words = np.empty((len(number), 4), np.uint32)
-    words[:, :2] = ranges[number]
-    words[:, 2] = ranges[number, 1] - max_tokens + np.maximum(moments.steps[moment] - decode_step, 0)
-    words[:, 3] = (columns.request_id[number] + 1) << _FLAG_BITS
+    words[:, :2] = stays.segment[number]
+    words[:, 2] = stays.segment[number, 1] - max_tokens + np.maximum(moments.steps[moment] - decode_step, 0)
+    words[:, 3] = (stays.request_id[number] + 1) << _FLAG_BITS
     offset = np.searchsorted(moment, np.arange(len(moments) + 1), side="left")
     return Changes(offset.astype(np.uint32), words.ravel())

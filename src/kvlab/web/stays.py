@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from kvlab.core.memory import Stay
+from kvlab.core.memory import Copied, Stay
 
 Ints = npt.NDArray[np.int64]
 
 NEVER: Final = -1
 """Of `decode_step`: the stay ended before its first token."""
+FINISHED, RECOMPUTE, SWAP, RESUMED, OPEN = range(5)
+_ENDS: Final = {"finished": FINISHED, "recompute": RECOMPUTE, "swap": SWAP, "resumed": RESUMED, "open": OPEN}
 
 
 class StayColumns(NamedTuple):
@@ -27,9 +29,15 @@ class StayColumns(NamedTuple):
     initial_blocks: Ints
     growth_step: Ints
     block_size: Ints
+    end: Ints
+    """Why it ended: one of the numbers above."""
+    segment: Ints
+    """(first token, length), one row each; no rows where memory is paged."""
     num_blocks: Ints
     blocks: Ints
     """Of all stays, one after the other."""
+    copies: list[tuple[int, Copied]]
+    """(place of the stay, its copy on write)."""
 
     @property
     def first_entry(self) -> Ints:
@@ -38,21 +46,25 @@ class StayColumns(NamedTuple):
 
 
 def stay_columns(stays: Sequence[Stay]) -> StayColumns:
-    """The columns of some stays, in their order."""
-    num_blocks = _column(len(stay.blocks) for stay in stays)
-    blocks = np.fromiter(chain.from_iterable([stay.blocks for stay in stays]), np.int64, int(num_blocks.sum()))
+    """The columns of some stays, in their order; all in blocks, or all in segments."""
+    turned: list[tuple[Any, ...]] = list(zip(*stays, strict=True)) or [()] * len(Stay._fields)
+    column = dict(zip(Stay._fields, turned, strict=True))
+    num_blocks = _ints(list(map(len, column["blocks"])))
     return StayColumns(
-        request_id=_column(stay.request_id for stay in stays),
-        start_step=_column(stay.start_step for stay in stays),
-        end_step=_column(stay.end_step for stay in stays),
-        decode_step=_column(NEVER if stay.decode_step is None else stay.decode_step for stay in stays),
-        initial_blocks=_column(stay.initial_blocks for stay in stays),
-        growth_step=_column(stay.growth_step for stay in stays),
-        block_size=_column(stay.block_size for stay in stays),
+        request_id=_ints(column["request_id"]),
+        start_step=_ints(column["start_step"]),
+        end_step=_ints(column["end_step"]),
+        decode_step=_ints([NEVER if step is None else step for step in column["decode_step"]]),
+        initial_blocks=_ints(column["initial_blocks"]),
+        growth_step=_ints(column["growth_step"]),
+        block_size=_ints(column["block_size"]),
+        end=_ints([_ENDS[end] for end in column["end"]]),
+        segment=_ints([segment for segment in column["segment"] if segment is not None]).reshape(-1, 2),
         num_blocks=num_blocks,
-        blocks=blocks,
+        blocks=np.fromiter(chain.from_iterable(column["blocks"]), np.int64, int(num_blocks.sum())),
+        copies=[(place, copied) for place, copied in enumerate(column["copied"]) if copied is not None],
     )
 
 
-def _column(values: Iterable[Any]) -> Ints:
-    return np.fromiter(values, np.int64)
+def _ints(values: Sequence[Any]) -> Ints:
+    return np.array(values, np.int64)
