@@ -74,6 +74,7 @@ class Server:
         self._cache = _Cache()
         self._labs = asset_of(json.dumps(tables(), ensure_ascii=False).encode(), "json")
         self._latest: dict[str, asyncio.Task[Answer]] = {}
+        self._warming: dict[Scenario, asyncio.Task[None]] = {}
 
     @property
     def waiting_clients(self) -> frozenset[str]:
@@ -97,21 +98,21 @@ class Server:
     @asynccontextmanager
     async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:
         self._pool.start()
-        warming = asyncio.create_task(self._warm())
+        for lab in RULES:
+            self._warming[base(lab)] = asyncio.create_task(self._warm(base(lab)))
         try:
             yield
         finally:
-            warming.cancel()
+            for task in self._warming.values():
+                task.cancel()
             self._pool.close()
             self._uploads.close()
 
-    async def _warm(self) -> None:
-        """The first pictures of both labs are ready before anybody asks."""
-        for lab in RULES:
-            scenario = base(lab)
-            answer = await self._pool.do(RunJob(scenario=scenario, shown=scenario, packed=True))
-            if isinstance(answer, bytes):
-                self._cache.put(scenario, answer, packed=True)
+    async def _warm(self, scenario: Scenario) -> None:
+        """The first picture of a lab is ready before anybody asks, and small."""
+        answer = await self._pool.do(RunJob(scenario=scenario, shown=scenario, packed=True))
+        if isinstance(answer, bytes):
+            self._cache.put(scenario, answer, packed=True)
 
     async def _page(self, request: Request) -> Response:
         return self._asset(request, self._assets.find("index.html"), "index.html")
@@ -138,6 +139,8 @@ class Server:
         client = take_client(fields, request.headers.get("x-client"))
         scenario, shown, token = self._scenarios(fields)
         self._supersede(client)
+        if scenario in self._warming:
+            await asyncio.wait({self._warming[scenario]})
         found = self._cache.get(scenario)
         if found is None:
             # a browser on this machine gets the bytes faster than anybody could compress them
