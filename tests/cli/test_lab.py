@@ -39,8 +39,14 @@ def lab(*options: str) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
                 break
         yield process, lines
     finally:
-        process.kill()
+        process.terminate()
         process.communicate()
+
+
+SLOW = (
+    "GET /api/run?lab=preemption-lab&duration_ns=1000%20s&request_rate=10 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "POST /api/trace?name=x.csv HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\narrival",
+)
 
 
 def children_of(pid: int) -> list[int]:
@@ -65,6 +71,12 @@ def test_it_serves_until_it_is_ended(end: signal.Signals) -> None:
             assert set(json.load(answer)["labs"]) == {"preemption-lab", "block-table-lab"}
         workers = children_of(process.pid)
         assert len(workers) >= 2
+        # a run that takes seconds, and a file that never comes whole
+        host, port = address.split("/")[2].split(":")
+        slow = [socket.create_connection((host, int(port))) for _ in SLOW]
+        for connection, text in zip(slow, SLOW, strict=True):
+            connection.sendall(text.encode())
+        urllib.request.urlopen(address, timeout=60).close()  # they have been read by now
         process.send_signal(end)
         _, errors = process.communicate(timeout=60)
         assert "Traceback" not in errors
@@ -72,6 +84,9 @@ def test_it_serves_until_it_is_ended(end: signal.Signals) -> None:
         if end == signal.SIGINT:
             assert errors.splitlines()[-1] == "ended"
         assert not any(map(is_alive, workers))
+        for connection in slow:
+            assert connection.makefile("rb").readline() == b"HTTP/1.1 503 Service Unavailable\r\n"
+            connection.close()
 
 
 def test_a_port_that_is_taken_is_passed_over_aloud() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import socket
+import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -175,7 +176,7 @@ def test_old_files_make_room(tmp_path: Path) -> None:
     assert not folder.exists()
 
 
-def test_a_broken_upload_leaves_nothing() -> None:
+def test_a_broken_upload_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def body() -> AsyncIterator[bytes]:
         yield b"x" * 1000
         raise ConnectionError
@@ -186,9 +187,12 @@ def test_a_broken_upload_leaves_nothing() -> None:
         with pytest.raises(ConnectionError):
             await uploads.receive(body(), "x", None)
 
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     anyio.run(receive)
-    assert list(Path(uploads._folder.name).iterdir()) == []
+    (folder,) = tmp_path.iterdir()
+    assert list(folder.iterdir()) == []
     uploads.close()
+    assert not folder.exists()
 
 
 def test_names_of_files_are_only_shown() -> None:

@@ -23,8 +23,9 @@ def serve_forever(host: str, port: int, ready: Callable[[str, int], None]) -> No
     """See `kvlab.web.serve`."""
     listener = bind(host, port)
     address = f"http://{_shown(host)}:{listener.getsockname()[1]}/"
+    labs = Server()
     config = uvicorn.Config(
-        Server().app((host,)),
+        labs.app((host,)),
         log_level="error",
         access_log=False,
         server_header=False,
@@ -33,22 +34,28 @@ def serve_forever(host: str, port: int, ready: Callable[[str, int], None]) -> No
         lifespan="on",
         ws="none",
     )
-    server = _Announcing(config, lambda: ready(address, listener.getsockname()[1]))
+    server = _LabServer(config, labs, lambda: ready(address, listener.getsockname()[1]))
     with listener, suppress(KeyboardInterrupt):  # uvicorn ends in good order first, then passes Ctrl-C on
         server.run(sockets=[listener])
 
 
-class _Announcing(uvicorn.Server):
-    """Says when it listens."""
+class _LabServer(uvicorn.Server):
+    """Says when it listens, and does not wait for runs when it is to stop."""
 
-    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, labs: Server, ready: Callable[[], None]) -> None:
         super().__init__(config)
+        self._labs = labs
         self._ready = ready
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """See uvicorn."""
         await super().startup(sockets=sockets)
         self._ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """See uvicorn."""
+        self._labs.end()
+        await super().shutdown(sockets=sockets)
 
 
 def bind(host: str, port: int) -> socket.socket:

@@ -21,7 +21,7 @@ from kvlab.scenarios import Scenario
 from kvlab.setting_table import RULES
 from kvlab.web.assets import Asset, Assets, asset_of
 from kvlab.web.controls import base
-from kvlab.web.errors import BUG, CONFLICT, NOT_FOUND, TIMEOUT, Refusal, RefusedError, refusal_of
+from kvlab.web.errors import BUG, BUSY, CONFLICT, NOT_FOUND, TIMEOUT, Refusal, RefusedError, refusal_of
 from kvlab.web.guard import Guard, refused
 from kvlab.web.jobs import Answer, DetailJob, Job, RunJob, TraceJob
 from kvlab.web.labs import tables
@@ -75,6 +75,8 @@ class Server:
         self._labs = asset_of(json.dumps(tables(), ensure_ascii=False).encode(), "json")
         self._latest: dict[str, asyncio.Task[Answer]] = {}
         self._warming: dict[Scenario, asyncio.Task[None]] = {}
+        self._handling: set[asyncio.Task[Any]] = set()
+        self._ending = False
 
     @property
     def waiting_clients(self) -> frozenset[str]:
@@ -86,14 +88,48 @@ class Server:
         routes = [
             Route("/", self._page),
             Route("/api/labs", self._send_labs),
-            Route("/api/run", _guarded(self._run)),
-            Route("/api/request", _guarded(self._request)),
-            Route("/api/scenario", _guarded(self._scenario)),
-            Route("/api/trace", _guarded(self._trace), methods=["POST"]),
+            Route("/api/run", self._guarded(self._run)),
+            Route("/api/request", self._guarded(self._request)),
+            Route("/api/scenario", self._guarded(self._scenario)),
+            Route("/api/trace", self._guarded(self._trace), methods=["POST"]),
             Route("/{name:path}", self._file),
         ]
         handlers: dict[Any, Any] = {HTTPException: _http_error, Exception: _bug}
         return Guard(Starlette(routes=routes, lifespan=self._lifespan, exception_handlers=handlers), hosts)
+
+    def end(self) -> None:
+        """Ends what is being worked on: the server is to stop now."""
+        self._ending = True
+        for task in self._handling:
+            task.cancel()
+
+    def _guarded(self, handler: Handler) -> Handler:
+        """The handler with errors as JSON."""
+
+        async def handle(request: Request) -> Response:
+            task = asyncio.current_task()
+            assert task is not None
+            self._handling.add(task)
+            try:
+                return await handler(request)
+            except RefusedError as error:
+                refusal = error.refusal
+            except KvlabError as error:
+                refusal = refusal_of(error)
+            except ClientDisconnect:
+                return Response(status_code=400)  # nobody is there to read it
+            except asyncio.CancelledError:
+                if not self._ending:
+                    raise
+                refusal = Refusal(status=BUSY, message="the server is being stopped")
+            finally:
+                self._handling.discard(task)
+            response = refused(refusal)
+            if request.method == "POST":
+                response.headers["Connection"] = "close"  # what is still to come of the body is not waited for
+            return response
+
+        return handle
 
     @asynccontextmanager
     async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:
@@ -240,26 +276,6 @@ class Server:
             upload = self._uploads.find(fields["trace"])
             refusal = _renamed(refusal, upload.path, upload.name)
         return refused(refusal)
-
-
-def _guarded(handler: Handler) -> Handler:
-    """The handler with errors as JSON."""
-
-    async def handle(request: Request) -> Response:
-        try:
-            return await handler(request)
-        except RefusedError as error:
-            refusal = error.refusal
-        except KvlabError as error:
-            refusal = refusal_of(error)
-        except ClientDisconnect:
-            return Response(status_code=400)  # nobody is there to read it
-        response = refused(refusal)
-        if request.method == "POST":
-            response.headers["Connection"] = "close"  # what is still to come of the body is not waited for
-        return response
-
-    return handle
 
 
 async def _http_error(request: Request, error: Exception) -> Response:

@@ -37,10 +37,10 @@ class Upload:
 
 
 class Uploads:
-    """The folder. Files beyond the sixteenth push out the oldest."""
+    """The folder, made for the first file. Files beyond the sixteenth push out the oldest."""
 
     def __init__(self) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="kvlab-traces-", ignore_cleanup_errors=True)
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._files: OrderedDict[str, Upload] = OrderedDict()
 
     def find(self, token: str) -> Upload:
@@ -63,6 +63,8 @@ class Uploads:
             RefusedError: too large.
         """
         digest = hashlib.sha256((trace_format or "").encode())
+        if self._folder is None:
+            self._folder = tempfile.TemporaryDirectory(prefix="kvlab-traces-", ignore_cleanup_errors=True)
         handle, path = tempfile.mkstemp(dir=self._folder.name)
         size = 0
         try:
@@ -98,7 +100,8 @@ class Uploads:
 
     def close(self) -> None:
         """Removes the folder."""
-        self._folder.cleanup()
+        if self._folder is not None:
+            self._folder.cleanup()
 
 
 def too_large(size: int) -> RefusedError:
