@@ -55,8 +55,12 @@ export class Chart {
     const step = tickStep(top, 4);
     const gutter = this.compact ? 0 : GUTTER;
     this.#plot = {
-      left: gutter, right: width - gutter, top: this.compact ? 2 : 8, bottom: height - (this.compact ? 2 : 22),
-      end: Math.max(...runs.map(({ header }) => header.end_s), SHORTEST_S), most: this.compact ? top : step * Math.ceil(top / step),
+      left: gutter,
+      right: width - gutter,
+      top: this.compact ? 2 : 8,
+      bottom: height - (this.compact ? 2 : 22),
+      end: Math.max(...runs.map(({ header }) => header.end_s), SHORTEST_S),
+      most: this.compact ? top : step * Math.ceil(top / step),
     };
     if (!this.compact) this.#axes(context, colors, payload, step);
     if (pin) this.#pinned(context, colors, pin.payload);
@@ -117,7 +121,14 @@ export class Chart {
     for (let t = 0; t <= end; t += every) context.fillText(`${whole(t)} s`, this.#x(t), bottom + 13);
   }
 
-  /** A word at the foot of the plot, where there is room for it. @param {CanvasRenderingContext2D} context @param {Colors} colors @param {string} text @param {number} left @param {number} right */
+  /**
+   * A word at the foot of the plot, where there is room for it.
+   * @param {CanvasRenderingContext2D} context
+   * @param {Colors} colors
+   * @param {string} text
+   * @param {number} left
+   * @param {number} right
+   */
   #note(context, colors, text, left, right) {
     context.font = font(11);
     if (context.measureText(text).width + 12 > right - left) return;
@@ -149,7 +160,12 @@ export class Chart {
     context.stroke();
   }
 
-  /** Both curves of the pinned run, dashed. @param {CanvasRenderingContext2D} context @param {Colors} colors @param {Payload} payload */
+  /**
+   * Both curves of the pinned run, dashed.
+   * @param {CanvasRenderingContext2D} context
+   * @param {Colors} colors
+   * @param {Payload} payload
+   */
   #pinned(context, colors, { series, header }) {
     context.strokeStyle = colors.pinned;
     context.lineWidth = 1.25;
@@ -178,14 +194,22 @@ export class Chart {
     if (times.length) context.lineTo(this.#x(end), this.#y((values.at(-1) ?? 0) / most));
   }
 
-  /** Ticks from the top: plain for recompute, with a dot at its end for swap. @param {CanvasRenderingContext2D} context @param {Colors} colors @param {Payload} payload */
+  /**
+   * Ticks from the top: plain for recompute, with a dot at its end for swap.
+   * @param {CanvasRenderingContext2D} context
+   * @param {Colors} colors
+   * @param {Payload} payload
+   */
   #preemptions(context, colors, { series }) {
     const { top } = this.#plot;
     const scale = this.compact ? 0.5 : 1;
     for (let i = 0; i < series.t.length; i++) {
       const x = this.#x(/** @type {number} */ (series.t[i]));
       let from = top;
-      for (const [counts, color, dot] of /** @type {const} */ ([[series.recomputes, colors.recompute, false], [series.swaps, colors.swap, true]])) {
+      for (const [counts, color, dot] of /** @type {const} */ ([
+        [series.recomputes, colors.recompute, false],
+        [series.swaps, colors.swap, true],
+      ])) {
         const count = counts[i] ?? 0;
         if (!count) continue;
         const to = from + scale * (TICK + TICK_PER_EVENT * Math.min(count, MOST_EVENTS));
@@ -219,7 +243,10 @@ export class Chart {
     context.stroke();
     context.setLineDash([]);
     const place = indexAt(payload.series.t, t);
-    for (const [values, color, scale] of /** @type {const} */ ([[payload.series.usage, colors.used, 1], [payload.series.queue, colors.queue, most]])) {
+    for (const [values, color, scale] of /** @type {const} */ ([
+      [payload.series.usage, colors.used, 1],
+      [payload.series.queue, colors.queue, most],
+    ])) {
       context.beginPath();
       context.arc(x, this.#y((values[place] ?? 0) / scale), 3.5, 0, 2 * Math.PI);
       context.fillStyle = color;
@@ -232,12 +259,14 @@ export class Chart {
 
 /** What the chart shows, in a sentence. @param {Payload} payload */
 function describe({ series, header }) {
-  const full = series.usage.reduce((count, share) => count + Number(share >= 0.999), 0) / Math.max(1, series.usage.length);
+  const full =
+    series.usage.reduce((count, share) => count + Number(share >= 0.999), 0) / Math.max(1, series.usage.length);
   /** @param {Float32Array} values */
   const sum = (values) => whole(values.reduce((a, b) => a + b, 0));
   const most = series.queue.reduce((a, b) => Math.max(a, b), 0);
+  const preemptions = `${sum(series.recomputes)} preemptions by recompute, ${sum(series.swaps)} by swap`;
   return (
-    `Chart of ${Math.round(header.end_s)} seconds: KV memory is full for ${percent(full)} of the time, the queue holds ` +
-    `up to ${whole(most)} requests; ${sum(series.recomputes)} preemptions by recompute, ${sum(series.swaps)} by swap.`
+    `Chart of ${Math.round(header.end_s)} seconds: KV memory is full for ${percent(full)} of the time, ` +
+    `the queue holds up to ${whole(most)} requests; ${preemptions}.`
   );
 }

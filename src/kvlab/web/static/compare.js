@@ -52,19 +52,36 @@ export class Compare {
     const text = differences.length ? differences.join(" · ") : "the same setup: change something to compare";
     this.bar.replaceChildren(
       h("span", {}, h("b", {}, "Against the pinned setup: "), text),
-      h("button", { type: "button", class: "quiet", id: "pin-back", disabled: !differences.length,
-        click: () => this.session.replace(pin.changes) }, "Go back to it"),
-      h("button", { type: "button", class: "icon-button", "aria-label": "Unpin", click: () => this.toggle() }, icon("close")));
+      h(
+        "button",
+        {
+          type: "button",
+          class: "quiet",
+          id: "pin-back",
+          disabled: !differences.length,
+          click: () => this.session.replace(pin.changes),
+        },
+        "Go back to it",
+      ),
+      h(
+        "button",
+        { type: "button", class: "icon-button", "aria-label": "Unpin", click: () => this.toggle() },
+        icon("close"),
+      ),
+    );
   }
 
   /** @param {import("./types.js").Changes} then @param {import("./types.js").Changes} now */
   #differences(then, now) {
     const { controls, defaults } = this.session.lab;
-    return [...new Set([...Object.keys(then), ...Object.keys(now)])].filter((name) => then[name] !== now[name]).map((name) => {
-      const control = controls.find((each) => each.name === name);
-      /** @param {string|undefined} text */
-      const shown = (text) => (control ? labelOf(control, text ?? control.default) : text ?? defaults[name] ?? "default");
-      return `${control?.label ?? name}: ${shown(then[name])} → ${shown(now[name])}`;
-    });
+    return [...new Set([...Object.keys(then), ...Object.keys(now)])]
+      .filter((name) => then[name] !== now[name])
+      .map((name) => {
+        const control = controls.find((each) => each.name === name);
+        /** @param {string|undefined} text */
+        const shown = (text) =>
+          control ? labelOf(control, text ?? control.default) : (text ?? defaults[name] ?? "default");
+        return `${control?.label ?? name}: ${shown(then[name])} → ${shown(now[name])}`;
+      });
   }
 }

@@ -6,7 +6,11 @@ import { DRAWN_FIELDS, TRACE_FIELDS } from "./upload.js";
 
 /** @typedef {import("./types.js").State} State */
 
-const GROUPS = /** @type {const} */ ([["server", "Server"], ["traffic", "Traffic"], ["event", "What if"]]);
+const GROUPS = /** @type {const} */ ([
+  ["server", "Server"],
+  ["traffic", "Traffic"],
+  ["event", "What if"],
+]);
 
 export class Controls {
   /** @type {import("./knobs.js").Knob[]} */
@@ -47,7 +51,9 @@ export class Controls {
     this.#knobs = this.session.lab.controls.map((control) => makeKnob(control, this.session));
     const groups = GROUPS.flatMap(([group, title]) => {
       const rows = this.#knobs.filter(({ control }) => control.group === group).map(({ row }) => row);
-      return rows.length ? [h("div", { class: "group", role: "group", "aria-label": title }, h("h3", {}, title), ...rows)] : [];
+      return rows.length
+        ? [h("div", { class: "group", role: "group", "aria-label": title }, h("h3", {}, title), ...rows)]
+        : [];
     });
     byId("controls").replaceChildren(...groups);
   }
@@ -61,10 +67,25 @@ export class Controls {
       const { [name]: _, ...rest } = changes;
       this.session.replace(rest);
     };
-    this.others.replaceChildren(...others.map((name) =>
-      h("li", {}, h("code", {}, `${name} = ${changes[name]}`),
-        h("button", { class: "icon-button", type: "button", "aria-label": `Back to the default of ${name}`, click: () => drop(name) },
-          icon("close")))));
+    this.others.replaceChildren(
+      ...others.map((name) =>
+        h(
+          "li",
+          {},
+          h("code", {}, `${name} = ${changes[name]}`),
+          h(
+            "button",
+            {
+              class: "icon-button",
+              type: "button",
+              "aria-label": `Back to the default of ${name}`,
+              click: () => drop(name),
+            },
+            icon("close"),
+          ),
+        ),
+      ),
+    );
     this.others.hidden = !others.length;
   }
 }

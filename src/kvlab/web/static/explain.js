@@ -20,10 +20,17 @@ export function initExplain(tables) {
  * @param {string} [id]
  */
 export function termButton(name, label, id) {
-  return h("button", {
-    type: "button", class: "term", id, "aria-haspopup": "dialog",
-    click: (/** @type {MouseEvent} */ event) => open(name, label, /** @type {HTMLElement} */ (event.currentTarget)),
-  }, label);
+  return h(
+    "button",
+    {
+      type: "button",
+      class: "term",
+      id,
+      "aria-haspopup": "dialog",
+      click: (/** @type {MouseEvent} */ event) => open(name, label, /** @type {HTMLElement} */ (event.currentTarget)),
+    },
+    label,
+  );
 }
 
 /** @param {string} name @param {string} label @param {HTMLElement} anchor */

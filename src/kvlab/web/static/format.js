@@ -21,7 +21,11 @@ export function duration(seconds) {
 
 /** @param {number} count */
 function bytes(count) {
-  for (const [unit, size] of /** @type {const} */ ([["GiB", 2 ** 30], ["MiB", 2 ** 20], ["KiB", 2 ** 10]])) {
+  for (const [unit, size] of /** @type {const} */ ([
+    ["GiB", 2 ** 30],
+    ["MiB", 2 ** 20],
+    ["KiB", 2 ** 10],
+  ])) {
     if (count >= size) return `${number(count / size)} ${unit}`;
   }
   return `${number(count)} B`;

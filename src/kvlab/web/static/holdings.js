@@ -73,7 +73,8 @@ export class Holdings {
     hole = Math.max(hole, this.size - end);
     /** @param {number} tokens */
     const share = (tokens) => percent(tokens / this.size);
-    return `${share(used)} holds tokens, ${share(reserved - used)} is reserved but unused, ${share(this.size - reserved)} is free; the largest hole has ${whole(hole)} tokens.`;
+    const free = `${share(this.size - reserved)} is free; the largest hole has ${whole(hole)} tokens.`;
+    return `${share(used)} holds tokens, ${share(reserved - used)} is reserved but unused, ${free}`;
   }
 
   #totalBlocks() {

@@ -14,7 +14,11 @@ export class Inspect {
   /** @type {number|undefined} */
   #timer;
 
-  /** @param {import("./session.js").Session} session @param {import("./store.js").Store} store @param {import("./playback.js").Playback} playback */
+  /**
+   * @param {import("./session.js").Session} session
+   * @param {import("./store.js").Store} store
+   * @param {import("./playback.js").Playback} playback
+   */
   constructor(session, store, playback) {
     this.session = session;
     this.store = store;
@@ -33,10 +37,13 @@ export class Inspect {
     }
     if (now) clearTimeout(this.#timer);
     else if (this.#timer !== undefined) return;
-    this.#timer = setTimeout(() => {
-      this.#timer = undefined;
-      void this.#load();
-    }, now ? 0 : 150);
+    this.#timer = setTimeout(
+      () => {
+        this.#timer = undefined;
+        void this.#load();
+      },
+      now ? 0 : 150,
+    );
   }
 
   async #load() {
@@ -51,7 +58,10 @@ export class Inspect {
     } catch (reason) {
       if (reason instanceof DOMException) return;
       this.panel.hidden = false;
-      this.panel.replaceChildren(this.#head(`Request ${picked}`), h("p", {}, reason instanceof Error ? reason.message : ""));
+      this.panel.replaceChildren(
+        this.#head(`Request ${picked}`),
+        h("p", {}, reason instanceof Error ? reason.message : ""),
+      );
     }
   }
 
@@ -60,9 +70,16 @@ export class Inspect {
     const { picked, theme } = this.store.state;
     const swatch = h("i", { class: "swatch" });
     swatch.style.background = css(hueOf(picked ?? 0, isDark(colorsOf(theme))));
-    return h("div", { class: "panel-head" }, h("h2", { id: "inspect-title" }, swatch, title),
-      h("button", { type: "button", class: "icon-button", "aria-label": "Close the block table",
-        click: () => this.#close() }, icon("close")));
+    return h(
+      "div",
+      { class: "panel-head" },
+      h("h2", { id: "inspect-title" }, swatch, title),
+      h(
+        "button",
+        { type: "button", class: "icon-button", "aria-label": "Close the block table", click: () => this.#close() },
+        icon("close"),
+      ),
+    );
   }
 
   #close() {
@@ -84,11 +101,23 @@ export class Inspect {
       this.#head(`Request ${detail.id}`),
       h("p", { class: "facts" }, facts.join(" · ")),
       ...detail.tables.map((table) => this.#table(table, detail.tables.length > 1)),
-      ...(detail.cpu_blocks.length ? [h("h3", {}, `${whole(detail.cpu_blocks.length)} blocks in the CPU swap space`)] : []),
+      ...(detail.cpu_blocks.length
+        ? [h("h3", {}, `${whole(detail.cpu_blocks.length)} blocks in the CPU swap space`)]
+        : []),
       ...(held || detail.cpu_blocks.length ? [] : [h("p", { class: "none" }, "It holds no blocks at this moment.")]),
       h("h3", {}, "What happened to it"),
-      h("ol", { class: "events" }, ...detail.events.map(({ t, text }) =>
-        h("li", {}, h("button", { type: "button", class: "quiet", click: () => this.playback.seek(t) }, moment(t)), ` ${text}`))),
+      h(
+        "ol",
+        { class: "events" },
+        ...detail.events.map(({ t, text }) =>
+          h(
+            "li",
+            {},
+            h("button", { type: "button", class: "quiet", click: () => this.playback.seek(t) }, moment(t)),
+            ` ${text}`,
+          ),
+        ),
+      ),
     );
   }
 
@@ -96,13 +125,24 @@ export class Inspect {
   #table({ sample, blocks, shared, segment }, several) {
     if (segment) {
       const { start, reserved, used } = segment;
-      return h("p", {}, `${several ? `Sample ${sample + 1}: one` : "One"} range from token ${whole(start)} to ${whole(start + reserved - 1)}: ${whole(reserved)} tokens reserved, ${whole(used)} used.`);
+      const range = `range from token ${whole(start)} to ${whole(start + reserved - 1)}`;
+      const size = `${whole(reserved)} tokens reserved, ${whole(used)} used.`;
+      return h("p", {}, `${several ? `Sample ${sample + 1}: one` : "One"} ${range}: ${size}`);
     }
     const name = several ? `Sample ${sample + 1}: block table` : "Block table";
     const cells = blocks.map((block, logical) =>
-      h("li", { class: shared[logical] ? "shared" : "", title: `logical block ${logical} is physical block ${block}${shared[logical] ? ", shared" : ""}`,
-        pointerenter: () => this.store.set({ block }), pointerleave: () => this.store.set({ block: null }) },
-        h("span", {}, String(logical)), h("b", {}, String(block))));
+      h(
+        "li",
+        {
+          class: shared[logical] ? "shared" : "",
+          title: `logical block ${logical} is physical block ${block}${shared[logical] ? ", shared" : ""}`,
+          pointerenter: () => this.store.set({ block }),
+          pointerleave: () => this.store.set({ block: null }),
+        },
+        h("span", {}, String(logical)),
+        h("b", {}, String(block)),
+      ),
+    );
     return h("div", {}, h("h3", {}, `${name}, logical to physical`), h("ol", { class: "blocks" }, ...cells));
   }
 }

@@ -27,14 +27,25 @@ function rangeKnob(control, session, price) {
   const output = h("output", { for: id });
   let stops = control.values;
   const input = h("input", {
-    type: "range", id, min: "0", step: "1", "aria-labelledby": `${id}-label`,
+    type: "range",
+    id,
+    min: "0",
+    step: "1",
+    "aria-labelledby": `${id}-label`,
     input: () => session.edit(control.name, stops[input.valueAsNumber] ?? control.default),
     change: () => session.commit(),
   });
-  const row = h("div", { class: "knob", "data-knob": control.name },
-    h("div", { class: "knob-head" }, termButton(control.name, control.label, `${id}-label`), output), input, price);
+  const row = h(
+    "div",
+    { class: "knob", "data-knob": control.name },
+    h("div", { class: "knob-head" }, termButton(control.name, control.label, `${id}-label`), output),
+    input,
+    price,
+  );
   return {
-    control, row, price,
+    control,
+    row,
+    price,
     show(text, offered) {
       stops = offered ?? control.values;
       const last = Math.max(1, stops.length - 1);
@@ -57,13 +68,21 @@ function rangeKnob(control, session, price) {
 function choiceKnob(control, session, price) {
   const id = `knob-${control.name}`;
   const radios = control.values.map((value) =>
-    h("input", { type: "radio", name: control.name, value, change: () => session.choose(control.name, value) }));
+    h("input", { type: "radio", name: control.name, value, change: () => session.choose(control.name, value) }),
+  );
   const options = radios.map((radio, i) => h("label", {}, radio, h("span", {}, control.labels[i] ?? radio.value)));
   const set = h("fieldset", { class: "segments", role: "radiogroup", "aria-labelledby": `${id}-label` }, ...options);
-  const row = h("div", { class: "knob", "data-knob": control.name },
-    h("div", { class: "knob-head" }, termButton(control.name, control.label, `${id}-label`)), set, price);
+  const row = h(
+    "div",
+    { class: "knob", "data-knob": control.name },
+    h("div", { class: "knob-head" }, termButton(control.name, control.label, `${id}-label`)),
+    set,
+    price,
+  );
   return {
-    control, row, price,
+    control,
+    row,
+    price,
     show(text) {
       for (const radio of radios) radio.checked = radio.value === text;
     },
@@ -77,13 +96,23 @@ function choiceKnob(control, session, price) {
 function switchKnob(control, session, price) {
   const id = `knob-${control.name}`;
   const input = h("input", {
-    type: "checkbox", role: "switch", id, class: "switch", "aria-labelledby": `${id}-label`,
+    type: "checkbox",
+    role: "switch",
+    id,
+    class: "switch",
+    "aria-labelledby": `${id}-label`,
     change: () => session.choose(control.name, (input.checked ? control.on : control.off) ?? control.default),
   });
-  const row = h("div", { class: "knob", "data-knob": control.name },
-    h("div", { class: "knob-switch" }, termButton(control.name, control.label, `${id}-label`), input), price);
+  const row = h(
+    "div",
+    { class: "knob", "data-knob": control.name },
+    h("div", { class: "knob-switch" }, termButton(control.name, control.label, `${id}-label`), input),
+    price,
+  );
   return {
-    control, row, price,
+    control,
+    row,
+    price,
     show(text) {
       input.checked = text !== control.off;
     },

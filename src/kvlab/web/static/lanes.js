@@ -1,6 +1,6 @@
 /**
- * Lives of the requests around the moment shown, one row each, in a window of time that moves along. Thick bars hold GPU
- * memory, thin ones wait without any.
+ * Lives of the requests around the moment shown, one row each, in a window of time that moves along. Thick bars hold
+ * GPU memory, thin ones wait without any.
  */
 
 import { GUTTER, font, onSize, surface, tickStep } from "./canvas.js";
@@ -25,7 +25,11 @@ export const WINDOW_S = 40;
 /** @param {LaneState} state @param {Colors} colors */
 export function stateColor(state, colors) {
   return {
-    queued: colors.queue, prefill: colors.prefill, decode: colors.used, paused: colors.recompute, swapped: colors.swap,
+    queued: colors.queue,
+    prefill: colors.prefill,
+    decode: colors.used,
+    paused: colors.recompute,
+    swapped: colors.swap,
     recomputing: colors.redo,
   }[state];
 }
@@ -103,7 +107,13 @@ export class Lanes {
     setText(byId("lanes-title"), `Requests around ${moment(t)}`);
   }
 
-  /** @param {CanvasRenderingContext2D} context @param {Colors} colors @param {number} from @param {number} scale @param {number} width */
+  /**
+   * @param {CanvasRenderingContext2D} context
+   * @param {Colors} colors
+   * @param {number} from
+   * @param {number} scale
+   * @param {number} width
+   */
   #axis(context, colors, from, scale, width) {
     const step = tickStep(WINDOW_S, width / 90);
     context.fillStyle = colors.muted;
@@ -132,7 +142,11 @@ export class Lanes {
     return this.#rows[Math.floor(event.offsetY / PITCH)] ?? null;
   }
 
-  /** A click picks the request and goes to the moment under the pointer. @param {MouseEvent} event @param {import("./playback.js").Playback} playback */
+  /**
+   * A click picks the request and goes to the moment under the pointer.
+   * @param {MouseEvent} event
+   * @param {import("./playback.js").Playback} playback
+   */
   #click(event, playback) {
     const id = this.#rowUnder(event);
     this.store.set({ picked: id });
@@ -145,7 +159,8 @@ export class Lanes {
     const { hover, picked } = this.store.state;
     const at = this.#rows.indexOf(hover ?? picked ?? -1);
     const to = { ArrowDown: at + 1, ArrowUp: at < 0 ? 0 : at - 1, Home: 0, End: this.#rows.length - 1 }[event.key];
-    if (to !== undefined) this.store.set({ hover: this.#rows[Math.max(0, Math.min(this.#rows.length - 1, to))] ?? null });
+    if (to !== undefined)
+      this.store.set({ hover: this.#rows[Math.max(0, Math.min(this.#rows.length - 1, to))] ?? null });
     else if (event.key === "Enter" && hover !== null) this.store.set({ picked: hover });
     else if (event.key === "Escape") this.store.set({ picked: null, hover: null });
     else return;

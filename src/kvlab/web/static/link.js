@@ -15,7 +15,7 @@ export function readQuery(labs, search) {
   const params = new URLSearchParams(search);
   const names = Object.keys(labs.labs);
   const asked = params.get("lab");
-  const lab = asked !== null && names.includes(asked) ? asked : names[0] ?? "";
+  const lab = asked !== null && names.includes(asked) ? asked : (names[0] ?? "");
   const twice = [...params.keys()].find((name) => params.getAll(name).length > 1);
   params.delete("lab");
   const defaults = labs.labs[lab]?.defaults ?? {};
@@ -23,7 +23,8 @@ export function readQuery(labs, search) {
   const changes = {};
   for (const [name, text] of params) if (defaults[name] !== text) changes[name] = text;
   const unknown = asked !== null && asked !== lab;
-  if (unknown) return { lab, changes: {}, problem: `This link asks for a lab “${asked}”. There are: ${names.join(", ")}.` };
+  if (unknown)
+    return { lab, changes: {}, problem: `This link asks for a lab “${asked}”. There are: ${names.join(", ")}.` };
   return { lab, changes, problem: twice === undefined ? null : `This link gives “${twice}” twice.` };
 }
 

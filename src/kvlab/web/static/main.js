@@ -24,8 +24,24 @@ import { Upload } from "./upload.js";
 
 /** @type {import("./types.js").State} */
 const START = {
-  lab: "", changes: {}, payload: null, shown: "", settled: "", before: null, busy: false, error: null, t: 0,
-  playing: false, speed: 8, hover: null, picked: null, block: null, pin: null, mission: null, locked: false, theme: 0,
+  lab: "",
+  changes: {},
+  payload: null,
+  shown: "",
+  settled: "",
+  before: null,
+  busy: false,
+  error: null,
+  t: 0,
+  playing: false,
+  speed: 8,
+  hover: null,
+  picked: null,
+  block: null,
+  pin: null,
+  mission: null,
+  locked: false,
+  theme: 0,
 };
 
 async function start() {
@@ -68,5 +84,7 @@ function takeOver(progress) {
 start().catch((reason) => {
   const box = byId("error");
   box.hidden = false;
-  box.replaceChildren(h("p", {}, reason instanceof ApiError ? reason.message : `The page can't start: ${String(reason)}`));
+  box.replaceChildren(
+    h("p", {}, reason instanceof ApiError ? reason.message : `The page can't start: ${String(reason)}`),
+  );
 });

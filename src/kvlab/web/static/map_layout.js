@@ -45,7 +45,15 @@ export function layout(gpu, cpu, width, height, top, ratio) {
   }
 }
 
-/** @param {number} size @param {number} left @param {number} top @param {number} cell @param {number} columns @param {number} per @returns {Grid} */
+/**
+ * @param {number} size
+ * @param {number} left
+ * @param {number} top
+ * @param {number} cell
+ * @param {number} columns
+ * @param {number} per
+ * @returns {Grid}
+ */
 function grid(size, left, top, cell, columns, per) {
   return { left, top, cell, columns, rows: Math.ceil(Math.ceil(size / per) / columns), size, per };
 }
@@ -80,7 +88,15 @@ const ROWS = 20;
 /** @param {number} size @param {number} width @param {number} height @param {number} top @returns {Tape} */
 export function tape(size, width, height, top) {
   const pitch = Math.floor(height / ROWS);
-  return { top, width, pitch, bar: pitch - Math.max(2, Math.round(pitch / 5)), rows: ROWS, perRow: Math.ceil(size / ROWS), size };
+  return {
+    top,
+    width,
+    pitch,
+    bar: pitch - Math.max(2, Math.round(pitch / 5)),
+    rows: ROWS,
+    perRow: Math.ceil(size / ROWS),
+    size,
+  };
 }
 
 /**
@@ -92,7 +108,7 @@ export function tape(size, width, height, top) {
  */
 export function eachRow(tape, start, length, draw) {
   const end = Math.min(start + length, tape.size);
-  for (let from = start; from < end; ) {
+  for (let from = start; from < end;) {
     const row = Math.floor(from / tape.perRow);
     const to = Math.min(end, (row + 1) * tape.perRow);
     const x = Math.round(((from - row * tape.perRow) / tape.perRow) * tape.width);

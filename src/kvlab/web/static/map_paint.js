@@ -89,7 +89,13 @@ export class GridPainter {
   }
 }
 
-/** Shared blocks have a dot, fresh copies are filled with a colour that nothing else has. @param {CanvasRenderingContext2D} context @param {Grid} grid @param {Uint32Array} owners @param {Ink} ink */
+/**
+ * Shared blocks have a dot, fresh copies are filled with a colour that nothing else has.
+ * @param {CanvasRenderingContext2D} context
+ * @param {Grid} grid
+ * @param {Uint32Array} owners
+ * @param {Ink} ink
+ */
 function marks(context, grid, owners, { colors, focus }) {
   const { left, top, cell, columns } = grid;
   const dot = Math.max(2, Math.round(cell / 4));
@@ -168,7 +174,13 @@ export function paintTape(context, tape, table, ink) {
   context.fill(waiting);
 }
 
-/** The largest hole: what no longer request can be placed in. @param {CanvasRenderingContext2D} context @param {Tape} tape @param {Uint32Array} table @param {string} color */
+/**
+ * The largest hole: what no longer request can be placed in.
+ * @param {CanvasRenderingContext2D} context
+ * @param {Tape} tape
+ * @param {Uint32Array} table
+ * @param {string} color
+ */
 function outlineHole(context, tape, table, color) {
   let [end, start, length] = [0, 0, 0];
   for (let i = 0; i <= table.length; i += 4) {

@@ -107,13 +107,23 @@ export class MemoryMap {
     this.#say();
   }
 
-  /** Names of the two memories, above them. @param {CanvasRenderingContext2D} context @param {number} ratio @param {Colors} colors @param {Payload} payload */
+  /**
+   * Names of the two memories, above them.
+   * @param {CanvasRenderingContext2D} context
+   * @param {number} ratio
+   * @param {Colors} colors
+   * @param {Payload} payload
+   */
   #captions(context, ratio, colors, { header }) {
     context.font = font(11 * ratio);
     context.textBaseline = "top";
     context.fillStyle = colors.muted;
     const blocks = `${whole(header.num_blocks)} blocks of ${header.block_size} tokens`;
-    context.fillText(`GPU: ${header.contiguous ? `${whole(header.num_blocks)} tokens of address space` : blocks}`, 0, 0);
+    context.fillText(
+      `GPU: ${header.contiguous ? `${whole(header.num_blocks)} tokens of address space` : blocks}`,
+      0,
+      0,
+    );
     if (!this.#grids?.cpu) return;
     context.textAlign = "right";
     context.fillText(`CPU swap: ${whole(header.num_cpu_blocks)}`, context.canvas.width, 0);
@@ -122,12 +132,29 @@ export class MemoryMap {
 
   #legend() {
     const { payload, lab } = this.store.state;
-    const states = [["prefill", "prefill"], ["decode", "decode"], ["recomputing", "recomputing"]];
+    const states = [
+      ["prefill", "prefill"],
+      ["decode", "decode"],
+      ["recomputing", "recomputing"],
+    ];
     const colors = this.#byState ? states : [["solid", "one colour per request"]];
     const contiguous = payload?.header.contiguous;
-    const marks = contiguous ? [["hatched", "reserved, unused"], ["hole", "largest hole"]] : lab === "preemption-lab" ? [] : [["shared", "shared"], ["copied", "just copied"]];
-    byId("map-legend").replaceChildren(...[...colors, ...marks, ["free", "free"]].map(([key, text]) =>
-      h("li", {}, h("i", { class: `key cell ${key}` }), text ?? "")));
+    const marks = contiguous
+      ? [
+          ["hatched", "reserved, unused"],
+          ["hole", "largest hole"],
+        ]
+      : lab === "preemption-lab"
+        ? []
+        : [
+            ["shared", "shared"],
+            ["copied", "just copied"],
+          ];
+    byId("map-legend").replaceChildren(
+      ...[...colors, ...marks, ["free", "free"]].map(([key, text]) =>
+        h("li", {}, h("i", { class: `key cell ${key}` }), text ?? ""),
+      ),
+    );
   }
 
   #holdings() {
@@ -142,7 +169,7 @@ export class MemoryMap {
     const gpu = this.#tape ? tokenUnder(this.#tape, x, y) : this.#grids && blockUnder(this.#grids.gpu, x, y);
     if (gpu !== null) return this.#holdings()?.ownerAt(gpu, false) ?? null;
     const cpu = this.#grids?.cpu ? blockUnder(this.#grids.cpu, x, y) : null;
-    return cpu === null ? null : this.#holdings()?.ownerAt(cpu, true) ?? null;
+    return cpu === null ? null : (this.#holdings()?.ownerAt(cpu, true) ?? null);
   }
 
   /** @param {number|null} owner */
@@ -153,12 +180,17 @@ export class MemoryMap {
   /** @param {KeyboardEvent} event */
   #key(event) {
     const size = this.store.state.payload?.header.num_blocks ?? 0;
-    const step = this.#tape ? Math.ceil(this.#tape.perRow / STEPS_PER_ROW) : this.#grids?.gpu.per ?? 1;
+    const step = this.#tape ? Math.ceil(this.#tape.perRow / STEPS_PER_ROW) : (this.#grids?.gpu.per ?? 1);
     const row = this.#tape ? this.#tape.perRow : (this.#grids?.gpu.columns ?? 1) * step;
     const at = this.#cursor ?? 0;
     /** @type {Record<string, number>} */
     const places = {
-      ArrowRight: at + step, ArrowLeft: at - step, ArrowDown: at + row, ArrowUp: at - row, Home: 0, End: size - 1,
+      ArrowRight: at + step,
+      ArrowLeft: at - step,
+      ArrowDown: at + row,
+      ArrowUp: at - row,
+      Home: 0,
+      End: size - 1,
     };
     const place = places[event.key];
     if (place !== undefined) this.#moveTo(this.#cursor === null ? 0 : Math.max(0, Math.min(size - 1, place)));
@@ -172,7 +204,7 @@ export class MemoryMap {
   #moveTo(cursor) {
     if (cursor === this.#cursor) return;
     this.#cursor = cursor;
-    this.store.set({ hover: cursor === null ? null : this.#holdings()?.ownerAt(cursor, false) ?? null });
+    this.store.set({ hover: cursor === null ? null : (this.#holdings()?.ownerAt(cursor, false) ?? null) });
     this.#draw();
   }
 
@@ -185,8 +217,14 @@ export class MemoryMap {
     const unit = payload.header.unit === "token" ? "Token" : "Block";
     const where = this.#cursor === null ? "" : `${unit} ${whole(this.#cursor)}: `;
     const id = hover ?? (this.#cursor === null ? picked : null);
-    const about = id === null ? (where ? "free." : holdings.total()) : `request ${id}, ${this.#life(id)}${holdings.has(id) ? `; ${holdings.held(id)}` : ""}.`;
-    const call = id === null || id === picked ? "" : where ? " Enter opens its block table." : " Click for its block table.";
+    const about =
+      id === null
+        ? where
+          ? "free."
+          : holdings.total()
+        : `request ${id}, ${this.#life(id)}${holdings.has(id) ? `; ${holdings.held(id)}` : ""}.`;
+    const call =
+      id === null || id === picked ? "" : where ? " Enter opens its block table." : " Click for its block table.";
     const text = where + about + call;
     setText(byId("map-live"), text.charAt(0).toUpperCase() + text.slice(1));
   }

@@ -22,7 +22,10 @@ export function moments(payload) {
   const full_s = payload.header.full_s;
   if (full_s !== null) found.push({ t: full_s, label: "memory full" });
   else add(highest(usage), "fullest");
-  add(recomputes.findIndex((count, i) => count + (swaps[i] ?? 0) > 0), "first preemption");
+  add(
+    recomputes.findIndex((count, i) => count + (swaps[i] ?? 0) > 0),
+    "first preemption",
+  );
   const longest = highest(queue);
   if (queue[longest]) add(longest, `longest queue, ${queue[longest]}`);
   return merged(found.sort((a, b) => a.t - b.t));
@@ -48,7 +51,8 @@ export function tellingMoment(payload) {
   const { t, usage, recomputes, swaps } = payload.series;
   const counts = Float32Array.from(recomputes, (count, i) => count + (swaps[i] ?? 0));
   const around = counts.map((count, i) =>
-    count ? counts.subarray(Math.max(0, i - NEAR), i + NEAR + 1).reduce((sum, near) => sum + near, 0) : 0);
+    count ? counts.subarray(Math.max(0, i - NEAR), i + NEAR + 1).reduce((sum, near) => sum + near, 0) : 0,
+  );
   const peak = highest(around);
   return t[around[peak] ? peak : highest(usage)] ?? 0;
 }

@@ -41,7 +41,14 @@ export async function pictureOf(state, lab, link, redraw) {
   context.fillStyle = colors.panel;
   context.fillRect(0, 0, WIDTH, height);
   context.textBaseline = "top";
-  /** @param {string} text @param {number} x @param {number} y @param {number} size @param {string} color @param {string} [weight] */
+  /**
+   * @param {string} text
+   * @param {number} x
+   * @param {number} y
+   * @param {number} size
+   * @param {string} color
+   * @param {string} [weight]
+   */
   const write = (text, x, y, size, color, weight = "") => {
     context.font = `${weight} ${font(size)}`;
     context.fillStyle = color;
@@ -73,7 +80,14 @@ function canvasesOf(id) {
   return /** @type {HTMLCanvasElement[]} */ ([...document.querySelectorAll(`canvas#${id}, #${id} canvas`)]);
 }
 
-/** Draws canvases over each other. @param {Context} context @param {HTMLCanvasElement[]} canvases @param {number} y @param {number} width @param {number} height */
+/**
+ * Draws canvases over each other.
+ * @param {Context} context
+ * @param {HTMLCanvasElement[]} canvases
+ * @param {number} y
+ * @param {number} width
+ * @param {number} height
+ */
 function stack(context, canvases, y, width, height) {
   for (const canvas of canvases) context.drawImage(canvas, MARGIN, y, width, height);
   return y + height;

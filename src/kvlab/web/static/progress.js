@@ -56,7 +56,9 @@ export class Progress {
 
   /** As a short text for links. */
   toText() {
-    return Object.entries(this.saved.stars).map(([id, stars]) => `${id}.${stars}`).join("_");
+    return Object.entries(this.saved.stars)
+      .map(([id, stars]) => `${id}.${stars}`)
+      .join("_");
   }
 
   toJson() {
@@ -65,10 +67,12 @@ export class Progress {
 
   /** Takes over what is better than what is here. @param {string} text @returns {number} missions that got better */
   addText(text) {
-    return this.#add(text.split("_").map((part) => {
-      const dot = part.lastIndexOf(".");
-      return [part.slice(0, dot), Number(part.slice(dot + 1))];
-    }));
+    return this.#add(
+      text.split("_").map((part) => {
+        const dot = part.lastIndexOf(".");
+        return [part.slice(0, dot), Number(part.slice(dot + 1))];
+      }),
+    );
   }
 
   /** The same from a file. @param {string} text @returns {number} @throws {Error} not such a file */

@@ -120,7 +120,8 @@ export class Session {
     const { lab, changes, mission } = this.store.state;
     this.#editing = false;
     const address = addressOf(this.labs, lab, changes, mission);
-    if (push && address !== (location.search || location.pathname) + location.hash) history.pushState(null, "", address);
+    if (push && address !== (location.search || location.pathname) + location.hash)
+      history.pushState(null, "", address);
     this.#run(true);
     this.store.set({ settled: this.query });
   }
@@ -155,5 +156,12 @@ export class Session {
 
 /** What a lab starts with. */
 const NEW_LAB = /** @type {const} */ ({
-  payload: null, shown: "", before: null, hover: null, block: null, pin: null, playing: false, error: null,
+  payload: null,
+  shown: "",
+  before: null,
+  hover: null,
+  block: null,
+  pin: null,
+  playing: false,
+  error: null,
 });

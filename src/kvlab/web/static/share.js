@@ -37,9 +37,13 @@ export class Share {
       row("Link", this.link(), "share-link", "Link copied."),
       row("The same numbers on the command line", header.command, "share-command", "Command copied."),
       row("Flags for vllm serve", header.flags, "share-flags", "Flags copied."),
-      h("div", { class: "buttons" },
+      h(
+        "div",
+        { class: "buttons" },
         h("button", { type: "button", id: "share-scenario", click: () => this.#scenario() }, "Scenario (JSON)"),
-        h("button", { type: "button", id: "share-picture", click: () => this.#picture() }, "Picture (PNG)")));
+        h("button", { type: "button", id: "share-picture", click: () => this.#picture() }, "Picture (PNG)"),
+      ),
+    );
     place(this.menu, this.button);
   }
 
@@ -61,7 +65,15 @@ export class Share {
 
 /** @param {string} label @param {string} text @param {string} id @param {string} done */
 function row(label, text, id, done) {
-  return h("div", { class: "share-row" }, h("h3", {}, label),
-    h("div", {}, h("code", {}, text),
-      h("button", { type: "button", id, "aria-label": `Copy: ${label}`, click: () => copy(text, done) }, "Copy")));
+  return h(
+    "div",
+    { class: "share-row" },
+    h("h3", {}, label),
+    h(
+      "div",
+      {},
+      h("code", {}, text),
+      h("button", { type: "button", id, "aria-label": `Copy: ${label}`, click: () => copy(text, done) }, "Copy"),
+    ),
+  );
 }

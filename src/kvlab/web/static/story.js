@@ -25,11 +25,24 @@ export class Story {
     setText(byId("intro"), this.session.lab.intro);
     document.title = `${this.session.lab.title} · kvlab`;
     document.documentElement.dataset["lab"] = lab;
-    byId("labs").replaceChildren(...Object.entries(labs).map(([name, { title }]) =>
-      h("a", { href: `?lab=${name}`, "aria-current": name === lab ? "page" : null,
-        click: (/** @type {MouseEvent} */ event) => this.#switch(event, name) }, title)));
-    byId("lanes-legend").replaceChildren(...STATES.map((state) =>
-      h("li", { title: STATE_TEXT[state], class: `${state}-key` }, h("i", { class: `key lane ${state}` }), state)));
+    byId("labs").replaceChildren(
+      ...Object.entries(labs).map(([name, { title }]) =>
+        h(
+          "a",
+          {
+            href: `?lab=${name}`,
+            "aria-current": name === lab ? "page" : null,
+            click: (/** @type {MouseEvent} */ event) => this.#switch(event, name),
+          },
+          title,
+        ),
+      ),
+    );
+    byId("lanes-legend").replaceChildren(
+      ...STATES.map((state) =>
+        h("li", { title: STATE_TEXT[state], class: `${state}-key` }, h("i", { class: `key lane ${state}` }), state),
+      ),
+    );
   }
 
   /** @param {MouseEvent} event @param {string} name */
@@ -45,9 +58,16 @@ export class Story {
     const { header } = payload;
     setText(byId("story"), header.story);
     setText(byId("accounting"), header.accounting);
-    byId("moments").replaceChildren(...moments(payload).map(({ t, label }) =>
-      h("button", { type: "button", class: "chip", click: () => this.store.set({ t, playing: false }) },
-        h("b", {}, moment(t)), ` ${label}`)));
+    byId("moments").replaceChildren(
+      ...moments(payload).map(({ t, label }) =>
+        h(
+          "button",
+          { type: "button", class: "chip", click: () => this.store.set({ t, playing: false }) },
+          h("b", {}, moment(t)),
+          ` ${label}`,
+        ),
+      ),
+    );
   }
 
   /** @param {State} state */
@@ -59,8 +79,14 @@ export class Story {
     results.classList.toggle("empty", error !== null && !payload);
     if (!error) return box.replaceChildren();
     const named = error.field !== null && !error.message.includes(error.field);
-    const text = h("p", {}, named ? h("code", {}, error.field) : null, named ? ": " : null, error.message,
-      payload ? h("span", { class: "note" }, " The pictures still show the run before.") : null);
+    const text = h(
+      "p",
+      {},
+      named ? h("code", {}, error.field) : null,
+      named ? ": " : null,
+      error.message,
+      payload ? h("span", { class: "note" }, " The pictures still show the run before.") : null,
+    );
     const back = h("button", { type: "button", click: () => this.session.replace({}) }, "Back to defaults");
     box.replaceChildren(text, back);
   }

@@ -5,8 +5,24 @@ import { byId } from "./dom.js";
 const KEY = "kvlab.theme";
 
 const NAMES = /** @type {const} */ ([
-  "ink", "muted", "faint", "line", "panel", "free", "used", "used-fill", "queue", "recompute", "redo", "swap", "prefill", "running",
-  "pinned", "band", "accent", "flash",
+  "ink",
+  "muted",
+  "faint",
+  "line",
+  "panel",
+  "free",
+  "used",
+  "used-fill",
+  "queue",
+  "recompute",
+  "redo",
+  "swap",
+  "prefill",
+  "running",
+  "pinned",
+  "band",
+  "accent",
+  "flash",
 ]);
 /** @typedef {Record<typeof NAMES[number], string>} Colors */
 

@@ -43,12 +43,22 @@ export class Tiles {
     }
   }
 
-  /** Says the main figures once a change is meant, not at every stop of a drag. @param {import("./types.js").State} state */
+  /**
+   * Says the main figures once a change is meant, not at every stop of a drag.
+   * @param {import("./types.js").State} state
+   */
   #announce({ payload, before, shown, settled }) {
     if (!payload || !before || shown !== settled) return;
     const main = this.#cells.filter(({ tile }) => tile.main);
-    setText(byId("announce"), main.map(({ tile, value, unit, delta }) =>
-      `${tile.label}: ${value.textContent} ${unit.textContent}, ${delta.textContent?.replace(/[▲▼] /, "")}`).join(". "));
+    setText(
+      byId("announce"),
+      main
+        .map(
+          ({ tile, value, unit, delta }) =>
+            `${tile.label}: ${value.textContent} ${unit.textContent}, ${delta.textContent?.replace(/[▲▼] /, "")}`,
+        )
+        .join(". "),
+    );
   }
 
   /** @param {string} lab */
@@ -61,13 +71,24 @@ export class Tiles {
       const echo = tile.main ? { value: h("b"), delta: h("span", { class: "delta" }) } : null;
       if (echo) strip.append(h("div", {}, h("span", { class: "label" }, tile.label), echo.value, echo.delta));
       return {
-        tile, echo, value: h("span"), unit: h("span", { class: "unit" }), delta: h("p", { class: "delta" }),
+        tile,
+        echo,
+        value: h("span"),
+        unit: h("span", { class: "unit" }),
+        delta: h("p", { class: "delta" }),
         pinned: h("p", { class: "pinned-value" }),
       };
     });
     const elements = this.#cells.map(({ tile, value, unit, delta, pinned }) =>
-      h("div", { class: tile.main ? "tile main" : "tile", role: "group", "aria-label": tile.label, "data-tile": tile.name },
-        h("p", { class: "label" }, termButton(tile.name, tile.label)), h("p", { class: "value" }, value, " ", unit), delta, pinned));
+      h(
+        "div",
+        { class: tile.main ? "tile main" : "tile", role: "group", "aria-label": tile.label, "data-tile": tile.name },
+        h("p", { class: "label" }, termButton(tile.name, tile.label)),
+        h("p", { class: "value" }, value, " ", unit),
+        delta,
+        pinned,
+      ),
+    );
     byId("tiles-main").replaceChildren(...elements.filter((_, i) => tiles[i]?.main));
     byId("tiles-more").replaceChildren(...elements.filter((_, i) => !tiles[i]?.main));
   }
@@ -84,7 +105,8 @@ function showDelta(element, tile, now, then) {
   const delta = now.value === null || then === undefined || then.value === null ? null : now.value - then.value;
   element.classList.remove("better", "worse");
   if (!delta) {
-    element.textContent = delta === 0 ? "no change" : then === undefined && tile.better ? `${tile.better} is better` : "";
+    element.textContent =
+      delta === 0 ? "no change" : then === undefined && tile.better ? `${tile.better} is better` : "";
     return;
   }
   const judged = tile.better === null ? "" : (tile.better === "higher") === delta > 0 ? "better" : "worse";

@@ -20,9 +20,9 @@
  * @typedef {{met: boolean, text: string, value: string}} GoalVerdict
  * @typedef {{met: boolean, stars: number, cost: number, goals: GoalVerdict[], strays: string[]}} Verdict
  * @typedef {{lab: string, changes: Record<string, string>, tiles: Record<string, TileValue>, story: string,
- *   accounting: string, full_s: number|null, end_s: number, window_s: number|null, num_blocks: number, num_cpu_blocks: number,
- *   block_size: number, unit: "block"|"token", contiguous: boolean, snapshot_times: number, command: string,
- *   flags: string, missions: Record<string, Verdict>,
+ *   accounting: string, full_s: number|null, end_s: number, window_s: number|null,
+ *   num_blocks: number, num_cpu_blocks: number, block_size: number, unit: "block"|"token",
+ *   contiguous: boolean, snapshot_times: number, command: string, flags: string, missions: Record<string, Verdict>,
  *   sections: {name: string, type: "f32"|"u32"|"u16", count: number}[]}} Header
  *
  * @typedef {{sample: number, blocks: number[], shared: boolean[],

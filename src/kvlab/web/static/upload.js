@@ -12,7 +12,9 @@ export const TRACE_FIELDS = ["trace", "trace_from_ns", "trace_until_ns", "trace_
 export const DRAWN_FIELDS = ["request_rate", "longer_answers", "burst", "long_report_users"];
 
 const PARTS = /** @type {const} */ ([
-  ["trace_from_ns", "From", "0 s"], ["trace_until_ns", "Until", "end"], ["trace_speed", "Speed", "1"],
+  ["trace_from_ns", "From", "0 s"],
+  ["trace_until_ns", "Until", "end"],
+  ["trace_speed", "Speed", "1"],
 ]);
 
 export class Upload {
@@ -25,8 +27,14 @@ export class Upload {
     this.session = session;
     this.store = store;
     this.box = byId("traffic");
-    this.file = h("input", { type: "file", id: "trace-file", class: "sr-only", tabIndex: -1, "aria-label": "Trace file",
-      change: () => this.#take(this.file.files?.[0]) });
+    this.file = h("input", {
+      type: "file",
+      id: "trace-file",
+      class: "sr-only",
+      tabIndex: -1,
+      "aria-label": "Trace file",
+      change: () => this.#take(this.file.files?.[0]),
+    });
     store.on(["changes", "lab", "mission"], () => this.#draw());
     addEventListener("dragover", (event) => this.#drag(event, true));
     addEventListener("dragleave", (event) => {
@@ -53,7 +61,9 @@ export class Upload {
     try {
       const { trace, requests } = await sendTrace(file);
       this.#names.set(trace, `${file.name}, ${whole(requests)} requests`);
-      const kept = Object.entries(this.store.state.changes).filter(([name]) => !DRAWN_FIELDS.includes(name) && !TRACE_FIELDS.includes(name));
+      const kept = Object.entries(this.store.state.changes).filter(
+        ([name]) => !DRAWN_FIELDS.includes(name) && !TRACE_FIELDS.includes(name),
+      );
       this.session.replace({ ...Object.fromEntries(kept), trace }, null);
     } catch (reason) {
       this.#say(reason instanceof Error ? reason.message : String(reason), true);
@@ -75,19 +85,56 @@ export class Upload {
     if (key === this.#drawn) return;
     this.#drawn = key;
     const note = h("p", { id: "trace-note", class: "note", role: "status" });
-    const choose = h("button", { type: "button", id: "trace-choose", click: () => this.file.click() }, token ? "Another trace …" : "Replay a trace …");
+    const choose = h(
+      "button",
+      { type: "button", id: "trace-choose", click: () => this.file.click() },
+      token ? "Another trace …" : "Replay a trace …",
+    );
     if (token === undefined) {
       note.textContent = "Drop a file anywhere: Azure, Mooncake, BurstGPT, CSV or JSONL. It stays on this machine.";
       return this.box.replaceChildren(h("h3", {}, "Your traffic"), choose, this.file, note);
     }
     this.box.replaceChildren(
       h("h3", {}, "Your traffic"),
-      h("p", { class: "trace-name" }, h("span", {}, this.#names.get(token) ?? "A trace of this link"),
-        h("button", { type: "button", class: "icon-button", id: "trace-drop", "aria-label": "Back to drawn traffic", click: () => this.#drop() }, icon("close"))),
-      h("div", { class: "trace-parts" }, ...PARTS.map(([name, label, empty]) =>
-        h("label", {}, h("span", {}, label), h("input", { type: "text", value: changes[name] ?? "", placeholder: empty, id: `knob-${name}`,
-          change: (/** @type {Event} */ event) => this.#part(name, /** @type {HTMLInputElement} */ (event.target).value.trim()) })))),
-      choose, this.file, note);
+      h(
+        "p",
+        { class: "trace-name" },
+        h("span", {}, this.#names.get(token) ?? "A trace of this link"),
+        h(
+          "button",
+          {
+            type: "button",
+            class: "icon-button",
+            id: "trace-drop",
+            "aria-label": "Back to drawn traffic",
+            click: () => this.#drop(),
+          },
+          icon("close"),
+        ),
+      ),
+      h(
+        "div",
+        { class: "trace-parts" },
+        ...PARTS.map(([name, label, empty]) =>
+          h(
+            "label",
+            {},
+            h("span", {}, label),
+            h("input", {
+              type: "text",
+              value: changes[name] ?? "",
+              placeholder: empty,
+              id: `knob-${name}`,
+              change: (/** @type {Event} */ event) =>
+                this.#part(name, /** @type {HTMLInputElement} */ (event.target).value.trim()),
+            }),
+          ),
+        ),
+      ),
+      choose,
+      this.file,
+      note,
+    );
   }
 
   #drop() {
