@@ -30,7 +30,7 @@ MOVED = {
         ({"arrivals": "closed-loop", "max_concurrency": "9", "think_time_ns": "1 s"}, {"trace"}),
         ({"max_num_seqs": "9", "trace_speed": "2"}, {"trace", "max_num_seqs", "trace_speed"}),
     ],
-    ids=lambda value: " ".join(value),
+    ids=lambda value: " ".join(sorted(value)),
 )
 def test_a_trace_takes_the_place_of_what_was_drawn(
     lab: str, more: dict[str, str], kept: set[str], tmp_path: Path
