@@ -10,10 +10,11 @@ import pytest
 import kvlab
 from kvlab.missions import missions_for
 from kvlab.setting_table import RULES, SETTINGS
+from kvlab.web.controls import CONTROLS
 from kvlab.web.labs import tables
 
 LABS: dict[str, Any] = tables()["labs"]
-CONTROLS = {f"{lab} {control['name']}": (lab, control) for lab in RULES for control in LABS[lab]["controls"]}
+KNOBS = {f"{lab} {control['name']}": (lab, control) for lab in RULES for control in LABS[lab]["controls"]}
 
 
 def texts(control: dict[str, Any]) -> list[str]:
@@ -27,7 +28,7 @@ def test_the_tables_are_strict_json() -> None:
     assert len(tables()["not_modelled"]) >= 5
 
 
-@pytest.mark.parametrize(("lab", "control"), CONTROLS.values(), ids=CONTROLS)
+@pytest.mark.parametrize(("lab", "control"), KNOBS.values(), ids=KNOBS)
 def test_a_control_moves_its_setting_to_every_stop(lab: str, control: dict[str, Any]) -> None:
     setting = SETTINGS[control["name"]]
     stops = texts(control)
@@ -84,3 +85,15 @@ def test_the_first_run_is_that_of_the_preset() -> None:
     for lab in RULES:
         scenario = kvlab.scenario(lab, **LABS[lab]["defaults"])
         assert scenario.settings() == kvlab.scenario(lab).settings()
+
+
+def test_stops_that_missions_add_are_in_their_place() -> None:
+    by_name = {control.name: control for control in CONTROLS["preemption-lab"]}
+    utilization = by_name["gpu_memory_utilization"].to_dict("0.9", ["0.905", "0.9"])
+    place = utilization["values"].index("0.905")
+    assert utilization["values"][place - 1 : place + 2] == ["0.9", "0.905", "0.91"]
+    assert utilization["labels"][place - 1 : place + 2] == ["90", "90.5", "91"]
+    swap = by_name["swap_space_bytes"].to_dict("4 GiB", ["256 MiB", "5 GiB"])
+    assert swap["values"][:3] == ["0", "256 MiB", "512 MiB"]
+    assert swap["labels"][:3] == ["0", "0.25", "0.5"]
+    assert swap["labels"][swap["values"].index("5 GiB")] == "5"

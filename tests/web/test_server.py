@@ -60,6 +60,23 @@ def test_the_preset_is_sent_compressed_to_who_takes_it(client: httpx.Client) -> 
     assert decode(plain.content).header["story"]
 
 
+@pytest.mark.parametrize(
+    ("accepts", "packed"),
+    [
+        ("gzip", True),
+        ("br, gzip;q=0.5", True),
+        ("gzip;q=0", False),
+        ("gzip; q=0.0, br", False),
+        ("br", False),
+        ("", False),
+    ],
+)
+def test_compression_is_up_to_the_client(client: httpx.Client, accepts: str, packed: bool) -> None:
+    response = client.get("/api/labs", headers={"Accept-Encoding": accepts})
+    assert (response.headers.get("content-encoding") == "gzip") == packed
+    assert response.json()["version"] == 1
+
+
 def test_the_tables_of_the_labs(client: httpx.Client) -> None:
     response = client.get("/api/labs")
     assert response.headers["content-type"] == "application/json"

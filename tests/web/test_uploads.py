@@ -44,6 +44,8 @@ def test_a_dropped_trace_is_described_and_run(client: httpx.Client, tmp_path: Pa
     file.write_text(CSV)
     run = kvlab.simulate(kvlab.scenario("preemption-lab", trace=str(file)))
     assert payload.header["end_s"] == run.record.totals.end_ns / 1e9
+    throughput = payload.header["tiles"]["throughput_in_window_tokens_per_s"]["value"]
+    assert throughput == pytest.approx(float(run.metrics.throughput_tokens_per_s or 0))
 
 
 def test_the_path_on_the_server_is_nobodys_business(client: httpx.Client) -> None:

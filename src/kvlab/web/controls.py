@@ -16,7 +16,7 @@ from kvlab.results import Run
 from kvlab.scenarios import Scenario, preset
 from kvlab.setting_table import BLOCK_TABLE_LAB, PREEMPTION_LAB, SETTINGS
 from kvlab.settings import DURATION, SIZE, SWITCH
-from kvlab.units import NS_PER_S
+from kvlab.units import GIB, NS_PER_S, parse_bytes
 
 Kind = Literal["range", "choice", "switch"]
 Group = Literal["server", "traffic", "event"]
@@ -71,7 +71,9 @@ class Control:
         return list(shown), list(shown.values())
 
     def _label(self, text: str) -> str:
-        return _percent(text) if self.unit == "%" else text.removesuffix(f" {self.unit}")
+        if self.unit == "%":
+            return _percent(text)
+        return f"{parse_bytes(text, self.name) / GIB:g}" if self.unit == _GIB else text
 
 
 def _percent(text: str) -> str:
@@ -224,8 +226,19 @@ def _tile(name: str, label: str, *, main: bool = False) -> Tile:
     return Tile(name=name, label=label, main=main, metric=METRICS[name], value=lambda run: getattr(run.metrics, name))
 
 
-_THROUGHPUT: Final = _tile("throughput_in_window_tokens_per_s", "Throughput", main=True)
-_THROUGHPUT_TO_END: Final = _tile("throughput_tokens_per_s", "Throughput", main=True)
+def _throughput(run: Run) -> Fraction | None:
+    """In the window; of an uncut trace, which has none, to the last token."""
+    metrics = run.metrics
+    return metrics.throughput_tokens_per_s if run.window_ns is None else metrics.throughput_in_window_tokens_per_s
+
+
+_THROUGHPUT: Final = Tile(
+    name="throughput_in_window_tokens_per_s",
+    label="Throughput",
+    main=True,
+    metric=METRICS["throughput_in_window_tokens_per_s"],
+    value=_throughput,
+)
 _TTFT: Final = _tile("p95_ttft_ns", "First token, p95", main=True)
 
 TILES: Final[dict[str, tuple[Tile, ...]]] = {

@@ -317,7 +317,11 @@ def _payload(request: Request, data: bytes, packed: bool) -> Response:
 
 
 def _takes_gzip(request: Request) -> bool:
-    return "gzip" in request.headers.get("accept-encoding", "")
+    for part in request.headers.get("accept-encoding", "").split(","):
+        name, _, weight = part.replace(" ", "").partition(";q=")
+        if name == "gzip":
+            return weight.strip("0.") != "" or weight == ""
+    return False
 
 
 def _is_near(request: Request) -> bool:
