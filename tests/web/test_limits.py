@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import Any
 
 import pytest
 
 import kvlab
+from kvlab.core.engine import Engine
 from kvlab.errors import ConfigError, KvlabError
 from kvlab.web import limits
 from kvlab.web.errors import Refusal, refusal_of
@@ -89,6 +92,24 @@ def test_what_turns_out_too_large_is_refused_while_it_runs(
 def test_a_watched_run_is_the_run() -> None:
     scenario = kvlab.scenario("preemption-lab", duration_ns="20 s", gpu_memory_utilization="0.42")
     assert simulate(scenario, go_on).record == kvlab.simulate(scenario).record
+
+
+def test_a_run_leaves_nothing_for_the_garbage_collector(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers collect only in quiet moments: what runs leave behind must go by itself."""
+    engines: list[weakref.ref[Engine]] = []
+
+    class Watched(Engine):
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **options)
+            engines.append(weakref.ref(self))
+
+    monkeypatch.setattr("kvlab.web.jobs.Engine", Watched)
+    gc.disable()
+    try:
+        simulate(kvlab.scenario("preemption-lab", duration_ns="2 s"), go_on)
+        assert [engine() for engine in engines] == [None]
+    finally:
+        gc.enable()
 
 
 def test_a_run_asks_often_enough_whether_to_stop() -> None:

@@ -88,6 +88,11 @@ class Desk:
         except KvlabError as error:
             return refusal_of(error)
 
+    def tidy(self) -> None:
+        """Forgets older runs; to be called when nobody waits, as it takes milliseconds."""
+        while len(self._runs) > _KEPT_RUNS:
+            self._runs.popitem(last=False)
+
     def _payload(self, job: RunJob, stopped: Stopped) -> bytes:
         run = self._run(job.scenario, stopped)
         stopped()
@@ -110,8 +115,6 @@ class Desk:
         if run is None:
             run = simulate(scenario, stopped)
             self._runs[scenario] = run
-            if len(self._runs) > _KEPT_RUNS:
-                self._runs.popitem(last=False)
         self._runs.move_to_end(scenario)
         return run
 
@@ -126,7 +129,10 @@ def simulate(scenario: Scenario, stopped: Stopped) -> Run:
     config, window_ns = scenario.engine_config(), scenario.window_ns
     watch = Watch(scenario.source(), stopped)
     watch.engine = Engine(config, watch, recording=EVERYTHING, window_ns=window_ns, slo=scenario.slo)
-    record = watch.engine.run(watch.monitor, check=False)
+    try:
+        record = watch.engine.run(watch.monitor, check=False)
+    finally:
+        watch.engine = None  # each knows the other: only the garbage collector would find them
     return Run(
         scenario=scenario,
         record=record,
