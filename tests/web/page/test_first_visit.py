@@ -45,7 +45,7 @@ def test_the_first_load_is_small(visit: Visit) -> None:
     assert sum(size for _, size in entries) < MOST_BYTES, entries
 
 
-@pytest.mark.parametrize("size", [DESKTOP, TABLET, PHONE, (320, 640)], ids=str)
+@pytest.mark.parametrize("size", [DESKTOP, TABLET, (768, 1024), (720, 500), PHONE, (320, 640)], ids=str)
 @pytest.mark.parametrize("name", LABS)
 def test_nothing_scrolls_sideways(visit: Visit, name: str, size: tuple[int, int]) -> None:
     lab = visit(f"?lab={name}&max_num_seqs=32&seed=7", size=size)

@@ -102,6 +102,9 @@ def test_the_moment_and_the_request_travel_with_the_link(visit: Visit) -> None:
     lab.page.locator("#share").click()
     shared = lab.page.locator(".share-row").first.locator("code").inner_text()
     assert shared == f"{lab.address}?preemption_mode=swap#t=62.5&request=150"
+    lab.page.goto(shared.replace("62.5", "20.0").replace("150", "40"))  # the same page, the same run
+    expect(lab.page.locator("#readout")).to_contain_text("20.0 s")
+    expect(lab.page.locator("#inspect-title")).to_have_text("Request 40")
 
 
 BAD = {

@@ -128,9 +128,10 @@ export class Session {
 
   /** @param {boolean} now */
   #run(now) {
-    const { busy, shown } = this.store.state;
-    if (this.query === shown && !busy) this.store.set({ error: null });
-    else this.runner.want(this.query, now);
+    const { busy, shown, payload, t } = this.store.state;
+    if (this.query !== shown || busy || !payload) return this.runner.want(this.query, now);
+    this.store.set({ error: null, t: Math.min(this.#moment ?? t, payload.header.end_s) });
+    this.#moment = null;
   }
 
   /** @param {import("./payload.js").Payload} payload @param {string} query */
