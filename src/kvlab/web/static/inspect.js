@@ -143,6 +143,8 @@ export class Inspect {
         h("b", {}, String(block)),
       ),
     );
-    return h("div", {}, h("h3", {}, `${name}, logical to physical`), h("ol", { class: "blocks" }, ...cells));
+    const label = `${name}, logical to physical`;
+    const list = { class: "blocks", tabIndex: 0, "aria-label": label }; // it scrolls, so the keyboard must reach it
+    return h("div", {}, h("h3", {}, label), h("ol", list, ...cells));
   }
 }
