@@ -15,11 +15,12 @@ TYPE_CHECKING = False  # as in `typing`, whose import Ctrl-C could still break i
 if TYPE_CHECKING:
     from typing import Any
 
-    from kvlab.api import __version__, compare, scenario, simulate
+    from kvlab.api import compare, scenario, simulate
     from kvlab.core.config import EVERYTHING, METRICS, Recording, Slo
     from kvlab.errors import KvlabError
     from kvlab.results import Run
     from kvlab.scenarios import Scenario
+    from kvlab.version import __version__
 
 __all__ = [
     "EVERYTHING",
@@ -43,7 +44,7 @@ _HOMES = {
     "Run": "kvlab.results",
     "Scenario": "kvlab.scenarios",
     "Slo": "kvlab.core.config",
-    "__version__": "kvlab.api",
+    "__version__": "kvlab.version",
     "compare": "kvlab.api",
     "scenario": "kvlab.api",
     "simulate": "kvlab.api",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,11 +14,6 @@ from kvlab.scenarios import Scenario, load
 if TYPE_CHECKING:
     from kvlab.comparison import Comparison
     from kvlab.results import Run
-
-try:
-    __version__ = version("kvlab")
-except PackageNotFoundError:  # run from a source tree
-    __version__ = "0+source"
 
 
 def scenario(name_or_path: str | Path = "preemption-lab", /, **settings: object) -> Scenario:

@@ -22,7 +22,7 @@ def test_the_lever_is_seen_to_mend(cli: Cli) -> None:
     assert "The same requests in all: differences come from the server." in out
     assert lines["ITL max"][2:] == ["1.02", "s", "101", "ms", "-90.1", "%", "better"]
     assert lines["TTFT p50"][-3:] == ["+8.21", "%", "worse"]
-    assert lines["Requests paused over 1 s"][-3:] == ["-0.223", "pts", "better"]
+    assert lines["Requests paused over 1 s"][-3:] == ["-0.223", "pp", "better"]
     assert lines["KV usage, peak"][-1] == "same"
     assert max(map(len, out.splitlines())) <= 80
 

@@ -1,4 +1,4 @@
-"""Holds the fast engine to the reference: everything that ENGINE.md lists, at every step."""
+"""Holds the fast engine to the reference: all times, blocks and books, at every step."""
 
 from __future__ import annotations
 

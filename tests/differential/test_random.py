@@ -1,4 +1,4 @@
-"""Random short runs: both engines must agree on everything (ENGINE.md, "Gate every change")."""
+"""Random short runs: both engines must agree on everything (docs/verification.md)."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 SRC = Path(__file__).parents[2] / "src"
-HEAVY = ("numpy", "pyarrow", "plotly", "matplotlib", "rich", "starlette", "uvicorn")
+HEAVY = ("numpy", "pyarrow", "plotly", "matplotlib", "starlette", "uvicorn")
 
 # Lower layers first; a module may import its own layer and those below. Longest name wins.
 LAYERS = {
@@ -18,6 +18,7 @@ LAYERS = {
     "kvlab.units": 0,
     "kvlab.strict_json": 0,
     "kvlab.core": 1,
+    "kvlab.version": 1,
     "kvlab.reference": 2,
     "kvlab.workloads": 2,
     "kvlab.metrics": 2,
@@ -122,6 +123,15 @@ def test_help_loads_no_command() -> None:
     code = (
         "import sys; from kvlab.cli import execute; execute(['--help']);"
         f"print([m for m in sys.modules if m in {HEAVY!r} or m.startswith('kvlab.cli.') and m != 'kvlab.cli.program'])"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.splitlines()[-1] == "[]"
+
+
+def test_the_version_needs_no_simulator() -> None:
+    code = (
+        "import sys; from kvlab.cli import execute; execute(['--version']);"
+        "print([m for m in sys.modules if m.startswith(('kvlab.api', 'kvlab.core', 'kvlab.scenarios'))])"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.splitlines()[-1] == "[]"

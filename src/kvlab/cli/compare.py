@@ -154,7 +154,7 @@ def _differences(metric: Metric, change: Change) -> tuple[str, str]:
         return "", ""
     size = abs(change.delta)
     if metric.unit == "ratio":
-        return _signed(change.delta, f"{format_number(size * 100)} pts"), ""
+        return _signed(change.delta, f"{format_number(size * 100)} pp"), ""
     relative = "" if change.ratio is None else _signed(change.ratio, f"{format_number(abs(change.ratio) * 100)} %")
     return _signed(change.delta, metric.format(size).removesuffix(f" {metric.unit}")), relative
 

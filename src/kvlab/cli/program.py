@@ -66,7 +66,7 @@ class LazyGroup(click.Group):
 
 def _show_version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
     if value:
-        from kvlab import __version__
+        from kvlab.version import __version__
 
         click.echo(f"kvlab {__version__}")
         ctx.exit()

@@ -90,7 +90,6 @@ _TRAFFIC: Final = 'MODEL.md, "Traffic"'
 _MEMORY: Final = 'MODEL.md, "Block-table lab", memory at a step'
 _LAB1: Final = 'MODEL.md, "Preemption lab"'
 _LAB2: Final = 'MODEL.md, "Block-table lab"'
-_TERMS: Final = 'STYLE.md, "Size, names, habits"'
 _OWN: Final = "kvlab"
 
 _WHICH: Final = {
@@ -118,7 +117,7 @@ _LATENCIES: Final = (
     (
         "tpot",
         "TPOT",
-        _TERMS,
+        _MODEL,
         "time per output token: mean gap of one request, one value per finished request with gaps",
     ),
     ("e2e", "E2E", _OWN, "end-to-end time: last token of the last sample - arrival, one value per finished request"),
@@ -140,7 +139,7 @@ _GROUPS: Final[dict[str, tuple[_Row, ...]]] = {  # name, label, unit, better, so
         ("throughput_tokens_per_s", "Throughput to the last token", "tokens/s", "higher", _TRAFFIC,
          "all output tokens / end of the last step"),
         ("requests_per_s", "Requests", "requests/s", "higher", _OWN, "finished requests / end of the last step"),
-        ("goodput_per_s", "Goodput", "requests/s", "higher", _TERMS,
+        ("goodput_per_s", "Goodput", "requests/s", "higher", _MODEL,
          "finished requests that met every limit of the SLO / end of the last step; without an SLO all are "
          "good"),
         ("good_ratio", "Requests within the SLO", "ratio", "higher", _OWN,
@@ -168,7 +167,7 @@ _GROUPS: Final[dict[str, tuple[_Row, ...]]] = {  # name, label, unit, better, so
         ("kv_capacity_tokens", "KV capacity", "tokens", "higher", _LAB1,
          "tokens of the GPU's KV memory that can be used: whole blocks (paged), all tokens (contiguous)"),
         ("kv_capacity_bytes", "KV capacity", "bytes", "higher", _LAB1, "KV capacity in tokens x KV bytes per token"),
-        ("mean_kv_usage_ratio", "KV usage, mean", "ratio", None, _TERMS,
+        ("mean_kv_usage_ratio", "KV usage, mean", "ratio", None, _MODEL,
          "sum over steps of reserved tokens x duration / (KV capacity x end of the last step)"),
         ("peak_kv_usage_ratio", "KV usage, peak", "ratio", None, _OWN,
          "most reserved tokens in any step / KV capacity"),
