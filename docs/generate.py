@@ -1,4 +1,4 @@
-"""Writes the pages that are made from the code: metrics.md, settings.md; with --picture also preemption-lab.png.
+"""Writes what is made from the code: metrics.md, settings.md, tables in lab.md; with --picture also preemption-lab.png.
 
 python docs/generate.py [--picture]
 """
@@ -6,14 +6,18 @@ python docs/generate.py [--picture]
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import kvlab
 from kvlab.metrics import METRICS, Metric
+from kvlab.missions import missions_for
+from kvlab.prices import PRICES
 from kvlab.scenarios import PRESETS, preset
-from kvlab.setting_table import SETTINGS
+from kvlab.setting_table import BLOCK_TABLE_LAB, PREEMPTION_LAB, RULES, SETTINGS
 from kvlab.settings import Setting
+from kvlab.web import limits
+from kvlab.web.controls import CONTROLS, TILES, Control, base
 
 HERE = Path(__file__).parent
 NOTE = "<!-- made by docs/generate.py: change the code, then run it -->"
@@ -112,7 +116,103 @@ def table(heads: list[str], rows: list[list[str]]) -> list[str]:
     return [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines]
 
 
-PAGES = {"metrics.md": metrics_page, "settings.md": settings_page}
+def lab_page() -> str:
+    """The page of the labs as it is, with its tables made anew: each stands between two comments."""
+    text = (HERE / "lab.md").read_text(encoding="utf-8")
+    for name, make in LAB_TABLES.items():
+        start, end = f"<!-- {name}: made by docs/generate.py -->\n", f"<!-- end of {name} -->"
+        before, after = text.split(start)
+        _, rest = after.split(end)
+        text = before + start + "\n" + "\n".join(make()) + "\n\n" + end + rest
+    return text
+
+
+def controls_table(lab: str) -> list[str]:
+    """What can be moved in a lab, with its range and its default."""
+    settings = base(lab).settings()
+    return table(
+        ["on the page", "setting", "values", "default"],
+        [
+            [
+                control.label,
+                f"`{control.name}`",
+                stops(control),
+                shown(control, SETTINGS[control.name].show(settings[control.name])),
+            ]
+            for control in CONTROLS[lab]
+        ],
+    )
+
+
+def stops(control: Control) -> str:
+    """What a control can be set to, in short."""
+    if control.kind == "switch":
+        return "off, on"
+    labels = control.labels or control.values
+    return ", ".join(labels) if control.kind == "choice" else f"{labels[0]} to {labels[-1]} {control.unit}"
+
+
+def shown(control: Control, text: str) -> str:
+    """A value as the page shows it."""
+    if control.kind == "switch":
+        return "off" if text == control.off else "on"
+    labels = dict(zip(control.values, control.labels or control.values, strict=True))
+    return f"{labels.get(text, text)} {control.unit}".rstrip()
+
+
+def tiles_table() -> list[str]:
+    """The figures of both labs; the main ones stay in sight on a phone."""
+    by_name = {tile.name: tile for lab in RULES for tile in TILES[lab]}
+    shows = {lab: {tile.name: tile for tile in TILES[lab]} for lab in RULES}
+    rows = []
+    for name, tile in by_name.items():
+        marks = [("main" if shows[lab][name].main else "yes") if name in shows[lab] else "" for lab in RULES]
+        rows.append([tile.label, f"`{name}`", ARROWS[tile.metric.better], *marks])
+    return table(["tile", "metric", "", *RULES], rows)
+
+
+def missions_table(lab: str) -> list[str]:
+    """What the operator says, and what is asked for; how it's done is for the reader to find."""
+    rows = [
+        [str(number), f"**{mission.title}**", mission.story, "; ".join(goal.text for goal in mission.goals)]
+        for number, mission in enumerate(missions_for(lab), start=1)
+    ]
+    return table(["", "mission", "the operator says", "goals"], rows)
+
+
+def prices_table() -> list[str]:
+    """What each lever costs."""
+    rows = [[f"`{field}`", price.rule.describe(SETTINGS[field]), price.reason] for field, price in PRICES.items()]
+    return table(["setting", "price", "what is really paid with"], rows)
+
+
+def limits_table() -> list[str]:
+    """What one request of a browser may ask for."""
+    rows = [
+        ["requests of a run", f"{limits.MAX_REQUESTS:,}"],
+        ["samples of all requests", f"{limits.MAX_SAMPLES:,}"],
+        ["steps of a run", f"{limits.MAX_STEPS:,}"],
+        ["tokens of one answer", f"{limits.MAX_OUTPUT_TOKENS:,}"],
+        ["blocks on the GPU, and in the swap space", f"{limits.MAX_BLOCKS:,}"],
+        ["size of a trace file", f"{limits.MAX_UPLOAD_BYTES // 2**20} MiB"],
+        ["the same, unpacked", f"{limits.MAX_UNPACKED_BYTES // 2**20} MiB"],
+        ["rows of a trace file", f"{limits.MAX_TRACE_ROWS:,}"],
+    ]
+    return table(["", "at most"], rows)
+
+
+LAB_TABLES: dict[str, Callable[[], list[str]]] = {
+    "controls of the preemption lab": lambda: controls_table(PREEMPTION_LAB),
+    "controls of the block-table lab": lambda: controls_table(BLOCK_TABLE_LAB),
+    "tiles": tiles_table,
+    "missions of the preemption lab": lambda: missions_table(PREEMPTION_LAB),
+    "missions of the block-table lab": lambda: missions_table(BLOCK_TABLE_LAB),
+    "prices": prices_table,
+    "limits": limits_table,
+}
+"""What lab.md holds of the code, by the words of the comment before it."""
+
+PAGES = {"metrics.md": metrics_page, "settings.md": settings_page, "lab.md": lab_page}
 
 
 def main(arguments: Iterable[str]) -> None:

@@ -67,6 +67,15 @@ def test_links_lead_somewhere(path: Path) -> None:
             assert (path.parent / target).exists(), f"{name(path)} links to {target}"
 
 
+@pytest.mark.parametrize("path", DOCUMENTS, ids=name)
+def test_pictures_are_there_in_both_colours(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    dark, light = re.findall(r'srcset="([^"]*)"', text), re.findall(r'<img [^>]*src="([^"]*)"', text)
+    assert [picture.replace("-dark-", "-light-") for picture in dark] == light
+    assert [picture for picture in dark + light if not (path.parent / picture).exists()] == []
+    assert text.count("<img ") == text.count(' alt="'), "a picture says what it shows"
+
+
 @pytest.mark.parametrize("page", generate.PAGES)
 def test_pages_are_as_the_code_makes_them(page: str) -> None:
     committed = (ROOT / "docs" / page).read_text(encoding="utf-8")
