@@ -20,6 +20,7 @@ from kvlab.metrics import METRICS
 from kvlab.results import Run
 from kvlab.scenarios import Scenario
 from kvlab.units import NS_PER_S
+from kvlab.web.bands import bands
 from kvlab.web.controls import TILES, changes_as_text, command, vllm_flags
 from kvlab.web.lanes import lanes
 from kvlab.web.series import MAX_SNAPSHOTS, Moments, series, step_lines
@@ -103,6 +104,7 @@ def _header(run: Run, scenario: Scenario, missions: Mapping[str, Any]) -> dict[s
         "end_s": run.record.totals.end_ns / NS_PER_S,
         "full_s": None if run.full_ns is None else run.full_ns / NS_PER_S,
         "window_s": None if run.window_ns is None else run.window_ns / NS_PER_S,
+        "bands": bands(scenario),
         "num_blocks": num_blocks,
         "num_cpu_blocks": num_cpu_blocks,
         "block_size": block_size,

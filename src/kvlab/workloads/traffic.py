@@ -180,11 +180,15 @@ class Traffic:
 
     def rate_curve(self) -> RateCurve:
         """The rate over time, events included."""
+        return RateCurve(Decimal(self.request_rate), self.events())
+
+    def events(self) -> tuple[RateEvent, ...]:
+        """Changes of the rate, `burst` among them."""
         events = parse_rate_events(self.rate_events, "rate_events")
         if self.burst != 1:
             factor = Decimal(self.burst)
             events += (RateEvent(_BURST_START_NS, _BURST_END_NS, factor, factor),)
-        return RateCurve(Decimal(self.request_rate), events)
+        return events
 
     @property
     def window_ns(self) -> int | None:

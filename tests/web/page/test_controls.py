@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -55,6 +56,32 @@ def test_every_control_changes_figures_or_chart(visit: Visit, tables: dict[str, 
         lab.settle()
         assert query(lab) == {}
         expect(lab.page.locator("#reset")).to_be_hidden()
+
+
+def test_a_burst_is_marked_in_the_chart(lab: LabPage) -> None:
+    chart = lab.page.get_by_role("img", name="Chart of")
+    expect(chart).not_to_have_accessible_name(re.compile("burst"))
+    lab.page.get_by_role("switch", name="Burst, 40-70 s").check()
+    lab.settle()
+    expect(chart).to_have_accessible_name(re.compile(r"Marked: burst from 40 to 70 s\.$"))
+    end_s = float(lab.read("document.querySelector('#scrubber').max"))
+    for scheme in ("light", "dark"):
+        lab.page.emulate_media(color_scheme=scheme)
+        before, marked, after = (shade_at(lab, t_s / end_s) for t_s in (39, 55, 71))
+        assert before == after != marked, scheme
+
+
+def shade_at(lab: LabPage, share: float) -> list[int]:
+    """The chart's pixel just above the plot, at that share of its width: red, green, blue and opacity."""
+    script = """share => {
+        const chart = document.querySelector('#chart canvas');
+        const copy = new OffscreenCanvas(chart.width, chart.height).getContext('2d', {willReadFrequently: true});
+        copy.drawImage(chart, 0, 0);
+        const ratio = chart.width / chart.clientWidth;
+        const x = 44 + share * (chart.clientWidth - 88);
+        return [...copy.getImageData(x * ratio, 20 * ratio, 1, 1).data];
+    }"""
+    return list(lab.page.evaluate(script, share))
 
 
 def test_a_change_has_arrow_sign_and_word(lab: LabPage, tables: dict[str, Any]) -> None:

@@ -11,6 +11,7 @@ import { colorsOf } from "./theme.js";
 
 /** @typedef {import("./payload.js").Payload} Payload */
 /** @typedef {import("./theme.js").Colors} Colors */
+/** @typedef {import("./types.js").Band} Band */
 /** @typedef {{left: number, right: number, top: number, bottom: number, end: number, most: number}} Plot */
 
 /** A run in which nothing happens still has an axis. */
@@ -18,6 +19,11 @@ const SHORTEST_S = 10;
 const TICK = 7;
 const TICK_PER_EVENT = 4;
 const MOST_EVENTS = 6;
+/** Above the plot, for the words over bands. */
+const HEAD = 22;
+/** A bar stands on each band, apart from a curve at 100 %. */
+const BAR = 2;
+const BAR_GAP = 3;
 
 export class Chart {
   #size = { width: 0, height: 0 };
@@ -57,12 +63,13 @@ export class Chart {
     this.#plot = {
       left: gutter,
       right: width - gutter,
-      top: this.compact ? 2 : 8,
+      top: this.compact ? 2 : HEAD,
       bottom: height - (this.compact ? 2 : 22),
       end: Math.max(...runs.map(({ header }) => header.end_s), SHORTEST_S),
       most: this.compact ? top : step * Math.ceil(top / step),
     };
-    if (!this.compact) this.#axes(context, colors, payload, step);
+    this.#bands(context, colors, bandsOf(payload, this.#plot.end));
+    if (!this.compact) this.#axes(context, colors, step);
     if (pin) this.#pinned(context, colors, pin.payload);
     this.#usage(context, colors, payload);
     this.#queue(context, colors, payload);
@@ -84,20 +91,41 @@ export class Chart {
   }
 
   /**
+   * Shaded stretches of time, each with a bar on top and a word above it where there is room for it.
+   * @param {CanvasRenderingContext2D} context
+   * @param {Colors} colors
+   * @param {Band[]} bands  in order of time
+   */
+  #bands(context, colors, bands) {
+    const { bottom, top, right } = this.#plot;
+    context.font = font(11);
+    context.textAlign = "left";
+    context.textBaseline = "bottom";
+    const bar = this.compact ? 0 : top - BAR_GAP - BAR;
+    let free = 0;
+    for (const { from_s, to_s, label } of bands) {
+      const [from, to] = [this.#x(from_s), this.#x(to_s)];
+      context.fillStyle = colors.band;
+      context.fillRect(from, bar, to - from, bottom - bar);
+      context.fillStyle = colors.faint;
+      context.fillRect(from, bar, to - from, BAR);
+      const { width } = context.measureText(label);
+      const at = Math.min(from, right - width);
+      if (this.compact || at < free) continue;
+      context.fillStyle = colors.muted;
+      context.fillText(label, at, bar - 2);
+      free = at + width + 8;
+    }
+  }
+
+  /**
    * Grid and labels.
    * @param {CanvasRenderingContext2D} context
    * @param {Colors} colors
-   * @param {Payload} payload
    * @param {number} step  of the queue's axis
    */
-  #axes(context, colors, payload, step) {
-    const { left, right, bottom, top, end, most } = this.#plot;
-    const window_s = payload.header.window_s;
-    if (window_s !== null && window_s < end) {
-      context.fillStyle = colors.band;
-      context.fillRect(this.#x(window_s), top, right - this.#x(window_s), bottom - top);
-      this.#note(context, colors, "arrivals stop", this.#x(window_s), right);
-    }
+  #axes(context, colors, step) {
+    const { left, right, bottom, end, most } = this.#plot;
     context.font = font(11);
     context.textBaseline = "middle";
     context.strokeStyle = colors.line;
@@ -119,23 +147,6 @@ export class Chart {
     context.textAlign = "center";
     const every = tickStep(end, Math.max(2, Math.min(10, (right - left) / 70)));
     for (let t = 0; t <= end; t += every) context.fillText(`${whole(t)} s`, this.#x(t), bottom + 13);
-  }
-
-  /**
-   * A word at the foot of the plot, where there is room for it.
-   * @param {CanvasRenderingContext2D} context
-   * @param {Colors} colors
-   * @param {string} text
-   * @param {number} left
-   * @param {number} right
-   */
-  #note(context, colors, text, left, right) {
-    context.font = font(11);
-    if (context.measureText(text).width + 12 > right - left) return;
-    context.fillStyle = colors.muted;
-    context.textAlign = "left";
-    context.textBaseline = "bottom";
-    context.fillText(text, left + 6, this.#plot.bottom - 3);
   }
 
   /** @param {CanvasRenderingContext2D} context @param {Colors} colors @param {Payload} payload */
@@ -257,6 +268,20 @@ export class Chart {
   }
 }
 
+/**
+ * What is marked in the chart: events, and the time after the last arrival.
+ * @param {Payload} payload
+ * @param {number} end  of the chart, in s
+ * @returns {Band[]}
+ */
+function bandsOf({ header }, end) {
+  const { bands, window_s } = header;
+  const after = window_s === null ? [] : [{ from_s: window_s, to_s: end, label: "arrivals stop" }];
+  return [...bands, ...after]
+    .filter(({ from_s }) => from_s < end)
+    .map((band) => ({ ...band, to_s: Math.min(band.to_s, end) }));
+}
+
 /** What the chart shows, in a sentence. @param {Payload} payload */
 function describe({ series, header }) {
   const full =
@@ -264,9 +289,10 @@ function describe({ series, header }) {
   /** @param {Float32Array} values */
   const sum = (values) => whole(values.reduce((a, b) => a + b, 0));
   const most = series.queue.reduce((a, b) => Math.max(a, b), 0);
+  const events = header.bands.map(({ from_s, to_s, label }) => ` Marked: ${label} from ${from_s} to ${to_s} s.`);
   const preemptions = `${sum(series.recomputes)} preemptions by recompute, ${sum(series.swaps)} by swap`;
   return (
     `Chart of ${Math.round(header.end_s)} seconds: KV memory is full for ${percent(full)} of the time, ` +
-    `the queue holds up to ${whole(most)} requests; ${preemptions}.`
+    `the queue holds up to ${whole(most)} requests; ${preemptions}.${events.join("")}`
   );
 }

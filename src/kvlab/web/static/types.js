@@ -19,8 +19,9 @@
  * @typedef {{value: number|null, text: string}} TileValue
  * @typedef {{met: boolean, text: string, value: string}} GoalVerdict
  * @typedef {{met: boolean, stars: number, cost: number, goals: GoalVerdict[], strays: string[]}} Verdict
+ * @typedef {{from_s: number, to_s: number, label: string}} Band  a stretch of time in which something is different
  * @typedef {{lab: string, changes: Record<string, string>, tiles: Record<string, TileValue>, story: string,
- *   accounting: string, full_s: number|null, end_s: number, window_s: number|null,
+ *   accounting: string, full_s: number|null, end_s: number, window_s: number|null, bands: Band[],
  *   num_blocks: number, num_cpu_blocks: number, block_size: number, unit: "block"|"token",
  *   contiguous: boolean, snapshot_times: number, command: string, flags: string, missions: Record<string, Verdict>,
  *   sections: {name: string, type: "f32"|"u32"|"u16", count: number}[]}} Header
