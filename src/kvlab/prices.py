@@ -108,7 +108,8 @@ class Price:
 
     def text(self, field: str) -> str:
         """The row as the page and the command line show it."""
-        return f"{self.rule.describe(SETTINGS[field])}. {self.reason}"
+        rule = self.rule.describe(SETTINGS[field])
+        return f"{rule[0].upper()}{rule[1:]}. {self.reason}"
 
 
 PRICES: Final[dict[str, Price]] = {

@@ -70,17 +70,17 @@ def test_every_row_is_of_a_setting_and_says_its_price(field: str) -> None:
 
 def test_the_words_of_the_table() -> None:
     assert {field: price.text(field).split(". ")[0] for field, price in PRICES.items()} == {
-        "preemption_mode": "change it: 1 point",
-        "block_size": "to 8, 16 or 32: 1 point; otherwise: 2 points",
-        "headroom_blocks": "raise it: 1 point per started 128 blocks; lower it: free",
-        "swap_space_bytes": "raise it: 1 point per started 4 GiB; lower it: free",
-        "max_num_seqs": "raise it: 1 point; lower it: 2 points",
-        "max_tokens": "raise it: 1 point; lower it: 2 points",
-        "allocator": "change it: 3 points",
-        "gpu_memory_utilization": "raise it: 1 point per started 1 %; lower it: free",
-        "kv_memory_bytes": "raise it: 1 point per started 512 MiB; lower it: free",
-        "kv_cache_dtype": "to fp8: 8 points; otherwise: free",
-        "request_rate": "raise it: free; lower it: 10 points per started 0.5 requests/s",
+        "preemption_mode": "Change it: 1 point",
+        "block_size": "To 8, 16 or 32: 1 point; otherwise: 2 points",
+        "headroom_blocks": "Raise it: 1 point per started 128 blocks; lower it: free",
+        "swap_space_bytes": "Raise it: 1 point per started 4 GiB; lower it: free",
+        "max_num_seqs": "Raise it: 1 point; lower it: 2 points",
+        "max_tokens": "Raise it: 1 point; lower it: 2 points",
+        "allocator": "Change it: 3 points",
+        "gpu_memory_utilization": "Raise it: 1 point per started 1 %; lower it: free",
+        "kv_memory_bytes": "Raise it: 1 point per started 512 MiB; lower it: free",
+        "kv_cache_dtype": "To fp8: 8 points; otherwise: free",
+        "request_rate": "Raise it: free; lower it: 10 points per started 0.5 requests/s",
     }
 
 

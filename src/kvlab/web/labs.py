@@ -13,6 +13,7 @@ from kvlab.missions import Mission, missions_for
 from kvlab.setting_table import BLOCK_TABLE_LAB, PREEMPTION_LAB, SETTINGS
 from kvlab.settings import Setting
 from kvlab.web.controls import CONTROLS, TILES, USED_RATIO, defaults
+from kvlab.web.limits import MAX_UPLOAD_BYTES
 
 TABLE_VERSION: Final = 1
 
@@ -63,6 +64,7 @@ def tables() -> dict[str, Any]:
         "labs": {lab: _lab(lab, words) for lab, words in _LABS.items()},
         "glossary": _glossary(),
         "not_modelled": list(NOT_MODELLED),
+        "most_trace_bytes": MAX_UPLOAD_BYTES,
     }
 
 

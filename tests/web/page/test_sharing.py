@@ -120,16 +120,6 @@ def test_a_trace_of_ones_own(visit: Visit, tmp_path: Path) -> None:
     lab.complaints.clear()
 
 
-def test_a_trace_dropped_on_the_page(lab: LabPage) -> None:
-    script = "text => { const it = new DataTransfer(); it.items.add(new File([text], 'dropped.csv')); return it; }"
-    data = lab.page.evaluate_handle(script, CSV)
-    lab.page.locator("#chart").dispatch_event("dragover", {"dataTransfer": data})
-    expect(lab.page.locator("body.dropping")).to_be_attached()
-    lab.page.locator("#chart").dispatch_event("drop", {"dataTransfer": data})
-    expect(lab.page.locator("body.dropping")).to_have_count(0)
-    expect(lab.page.locator("#accounting")).to_have_text("120 arrived = 120 finished + 0 rejected")
-
-
 def test_the_server_describes_the_scenario_as_python_does(address: str) -> None:
     text = httpx.get(f"{address}api/scenario?lab=block-table-lab&num_samples=4").text
     assert json.loads(text) == json.loads(kvlab.scenario("block-table-lab", num_samples=4).to_json())

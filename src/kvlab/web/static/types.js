@@ -14,7 +14,7 @@
  *   defaults: Record<string, string>}} Lab
  * @typedef {{label: string, unit: string, formula: string, source: string, engines: Record<string, string>}} Term
  * @typedef {{version: number, labs: Record<string, Lab>, glossary: Record<string, Term>,
- *   not_modelled: string[]}} Labs
+ *   not_modelled: string[], most_trace_bytes: number}} Labs
  *
  * @typedef {{value: number|null, text: string}} TileValue
  * @typedef {{met: boolean, text: string, value: string}} GoalVerdict

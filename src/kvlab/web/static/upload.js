@@ -3,6 +3,7 @@
 import { sendTrace } from "./api.js";
 import { byId, h, icon } from "./dom.js";
 import { whole } from "./format.js";
+import { say } from "./toast.js";
 
 /** @typedef {import("./types.js").State} State */
 
@@ -11,6 +12,7 @@ export const TRACE_FIELDS = ["trace", "trace_from_ns", "trace_until_ns", "trace_
 /** Settings of drawn traffic, which a trace takes the place of. */
 export const DRAWN_FIELDS = ["request_rate", "longer_answers", "burst", "long_report_users"];
 
+const MIB = 2 ** 20;
 const PARTS = /** @type {const} */ ([
   ["trace_from_ns", "From", "0 s"],
   ["trace_until_ns", "Until", "end"],
@@ -21,6 +23,8 @@ export class Upload {
   /** Names of the traces that this page has sent, by token. @type {Map<string, string>} */
   #names = new Map();
   #drawn = "";
+  /** Files taken so far: of several at work, the last one is meant. */
+  #taken = 0;
 
   /** @param {import("./session.js").Session} session @param {import("./store.js").Store} store */
   constructor(session, store) {
@@ -42,7 +46,7 @@ export class Upload {
     });
     addEventListener("drop", (event) => {
       this.#drag(event, false);
-      this.#take(event.dataTransfer?.files[0]);
+      if (event.dataTransfer) this.#dropped(event.dataTransfer);
     });
   }
 
@@ -50,24 +54,49 @@ export class Upload {
   #drag(event, over) {
     if (!event.dataTransfer?.types.includes("Files")) return;
     event.preventDefault();
+    event.dataTransfer.dropEffect = "copy";
     document.body.classList.toggle("dropping", over);
+  }
+
+  /** @param {DataTransfer} data */
+  #dropped({ files, items }) {
+    const [file] = files;
+    if (!file) return;
+    if (this.store.state.mission !== null)
+      return say("A mission brings its own traffic. Leave it, then drop the file.");
+    if (files.length > 1) return this.#say(`One file at a time, please: these are ${files.length}.`, true);
+    if (items[0]?.webkitGetAsEntry()?.isDirectory)
+      return this.#say(`${file.name} is a folder: drop one file of it.`, true);
+    void this.#take(file);
   }
 
   /** @param {File|undefined} file */
   async #take(file) {
     this.file.value = "";
     if (!file) return;
+    const turn = ++this.#taken;
+    const problem = this.#tooLarge(file);
+    if (problem !== null) return this.#say(problem, true);
     this.#say(`Reading ${file.name} …`);
     try {
       const { trace, requests } = await sendTrace(file);
+      if (turn !== this.#taken) return;
       this.#names.set(trace, `${file.name}, ${whole(requests)} requests`);
       const kept = Object.entries(this.store.state.changes).filter(
         ([name]) => !DRAWN_FIELDS.includes(name) && !TRACE_FIELDS.includes(name),
       );
       this.session.replace({ ...Object.fromEntries(kept), trace }, null);
     } catch (reason) {
-      this.#say(reason instanceof Error ? reason.message : String(reason), true);
+      if (turn === this.#taken) this.#say(reason instanceof Error ? reason.message : String(reason), true);
     }
+  }
+
+  /** Known before a byte is sent. @param {File} file */
+  #tooLarge({ name, size }) {
+    const most = this.session.labs.most_trace_bytes;
+    if (size <= most) return null;
+    const [has, takes] = [size, most].map((bytes) => `${whole(Math.ceil(bytes / MIB))} MiB`);
+    return `${name} has ${has}, the page takes at most ${takes}. Cut it with “kvlab trace cut”, or run it with “kvlab run --trace FILE”.`;
   }
 
   /** @param {string} text @param {boolean} [bad] */
@@ -75,6 +104,7 @@ export class Upload {
     const line = byId("trace-note");
     line.textContent = text;
     line.classList.toggle("bad", bad);
+    if (bad) line.scrollIntoView({ block: "nearest" }); // the file may have been dropped far from it
   }
 
   #draw() {
