@@ -1,0 +1,68 @@
+"""Between the laws of `kvlab.core.step_time` and the matrices of a fit: figures of loads, coefficients in ns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from kvlab.core.step_time import PS_PER_NS, AnyStepTime, DecodeLaw, MixedLaw, StepLoad, StepTime
+from kvlab.step_time.fit import Floats, fit_knee, fit_relative
+
+DECODE_FIGURES: Final = ("one", "num_decodes", "decode_context")
+"""What a `DecodeLaw` weighs, in the order of its coefficients; "one" is the step itself."""
+MIXED_FIGURES: Final = (
+    "one",
+    "num_decodes",
+    "decode_context",
+    "num_prefills",
+    "prefill_tokens",
+    "prefill_context",
+    "chunk_context",
+)
+"""The same of a `MixedLaw`."""
+
+
+def columns(loads: Sequence[StepLoad], figures: Sequence[str], without: Sequence[str] = ()) -> Floats:
+    """One row per load, one column per figure; those of `without` are 0, and so will their coefficients be."""
+    matrix = np.zeros((len(loads), len(figures)))
+    for number, figure in enumerate(figures):
+        if figure == "one":
+            matrix[:, number] = 1.0
+        elif figure not in without:
+            matrix[:, number] = [getattr(load, figure) for load in loads]
+    return matrix
+
+
+def whole_ps(coefficients_ns: Floats) -> list[int]:
+    """Coefficients in whole picoseconds, from ns."""
+    return [round(float(value) * PS_PER_NS) for value in coefficients_ns]
+
+
+def fit_decode(loads: Sequence[StepLoad], measured_ns: Floats) -> DecodeLaw:
+    """The affine law of steps that only decode."""
+    return DecodeLaw(**_named(DecodeLaw, whole_ps(fit_relative(columns(loads, DECODE_FIGURES), measured_ns))))
+
+
+def fit_mixed(loads: Sequence[StepLoad], measured_ns: Floats, without: Sequence[str] = ()) -> MixedLaw:
+    """The affine law of steps with prefill tokens; figures of `without` get no coefficient."""
+    return MixedLaw(**_named(MixedLaw, whole_ps(fit_relative(columns(loads, MIXED_FIGURES, without), measured_ns))))
+
+
+def fit_mixed_knee(
+    loads: Sequence[StepLoad], measured_ns: Floats, without: Sequence[str] = (), num_laws: int = 2
+) -> tuple[MixedLaw, ...]:
+    """Several laws whose maximum is the duration of a step with prefill tokens, small steps first."""
+    matrix = columns(loads, MIXED_FIGURES, without)
+    found = fit_knee(matrix, measured_ns, MIXED_FIGURES.index("prefill_tokens"), num_laws)
+    return tuple(MixedLaw(**_named(MixedLaw, whole_ps(row))) for row in found)
+
+
+def predicted_ns(step_time: StepTime | AnyStepTime, loads: Sequence[StepLoad]) -> Floats:
+    """What a step time says of each load, exactly as the engine would use it."""
+    return np.array([float(step_time.mixed_ns(load)) for load in loads])
+
+
+def _named(law: type[DecodeLaw | MixedLaw], values: Sequence[int]) -> dict[str, int]:
+    return dict(zip(law.__dataclass_fields__, values, strict=True))
