@@ -18,8 +18,11 @@ import kvlab
 from kvlab.missions import MISSIONS, judge, mission
 from kvlab.prices import cost_of
 
-EXPENSIVE = {"cap-concurrency": {"max_num_seqs": "40", "gpu_memory_utilization": "0.92"}}
-"""Fixes that work and are not the cheapest."""
+EXPENSIVE = {
+    "cap-concurrency": (2, {"max_num_seqs": "40", "gpu_memory_utilization": "0.92"}),
+    "idle-cache": (1, {"max_num_seqs": "24", "kv_memory_bytes": "4 GiB"}),
+}
+"""Stars of fixes that work and are not the cheapest."""
 
 
 @cache
@@ -67,6 +70,11 @@ def move(lab: LabPage, tables: dict[str, Any], name: str, changes: dict[str, str
             lab.put(control, changes[control["name"]], list(task.levers[control["name"]]))
 
 
+def default_of(lab: LabPage, tables: dict[str, Any], field: str) -> str:
+    shown = str(lab.read("document.documentElement.dataset.lab"))
+    return str(tables["labs"][shown]["defaults"][field])
+
+
 def load(lab: LabPage, name: str) -> None:
     card_of(lab, name).get_by_role("button", name="Load mission setup").click()
     lab.settle()
@@ -98,7 +106,7 @@ def expect_solved(lab: LabPage, name: str, stars: int) -> None:
     card = card_of(lab, name)
     expect(card.locator(".reward")).to_be_visible()
     expect(card.locator(".goals li.met")).to_have_count(len(mission(name).goals))
-    expect(card.locator(".reward").get_by_role("img", name=f"{stars} of 3 stars")).to_be_visible()
+    expect(card.locator(".reward").get_by_role("img", name=f"{stars} of 3 stars")).to_be_in_viewport()
     expect(card).to_contain_text(mission(name).why)
     expect(card.locator(".flag code")).to_have_text(mission(name).vllm_flag)
 
@@ -111,11 +119,19 @@ def test_two_missions_from_load_to_stars(visit: Visit, tables: dict[str, Any], n
         expect(card_of(lab, locked).get_by_role("button")).to_have_count(0)
         expect(card_of(lab, locked).get_by_role("img", name="locked")).to_be_visible()
     load(lab, first)
+    assert not any("▲" in delta or "▼" in delta for delta in lab.deltas().values()), "another server came before"
     fail(lab, first)
     expect(card_of(lab, second).get_by_role("button")).to_have_count(0)
-    if first in EXPENSIVE:
-        move(lab, tables, first, EXPENSIVE[first])
-        expect_solved(lab, first, 2)
+    for decoy in mission(first).decoys:
+        levers = mission(first).levers[decoy]
+        move(lab, tables, first, {decoy: levers[-1]})
+        expect(card_of(lab, first).locator(".reward")).to_have_count(0)
+        move(lab, tables, first, {decoy: mission(first).setup.get(decoy, default_of(lab, tables, decoy))})
+    stars, expensive = EXPENSIVE[first]
+    move(lab, tables, first, expensive)
+    expect_solved(lab, first, stars)
+    expect(card_of(lab, first)).to_contain_text("A cheaper fix earns more.")
+    expect(lab.page.locator("#toast")).to_have_text(f"Solved: {stars} of 3 stars.")
     move(lab, tables, first, cheapest_fix(first))
     expect_solved(lab, first, 3)
     expect(card_of(lab, first).locator(".guess")).to_contain_text("You guessed")

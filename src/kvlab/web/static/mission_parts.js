@@ -73,6 +73,14 @@ export function guessLine({ question }, guess, moved) {
   return h("p", { class: right ? "guess right" : "guess" }, `${text} `, h("b", {}, outcome));
 }
 
+/** Flags and names of metrics in a text: to be set apart, and never broken at a hyphen. */
+const NAMES = /(--[a-z][a-z-]*[a-z]|vllm:[a-z_]+)/;
+
+/** @param {string} text */
+function withCode(text) {
+  return text.split(NAMES).map((part, i) => (i % 2 ? h("code", {}, part) : part));
+}
+
 /** @param {Card} card @param {Verdict} verdict */
 export function rewardOf(card, verdict) {
   const more = verdict.stars < 3 ? " A cheaper fix earns more." : "";
@@ -83,7 +91,7 @@ export function rewardOf(card, verdict) {
       starRow(verdict.stars),
       h("b", {}, `Solved for ${points(verdict.cost)}.${more}`),
     ),
-    h("p", { class: "why" }, card.why),
+    h("p", { class: "why" }, ...withCode(card.why)),
     h("p", { class: "flag" }, "In vLLM: ", h("code", {}, card.vllm_flag)),
   ];
 }

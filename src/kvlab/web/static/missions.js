@@ -3,15 +3,21 @@
 import { byId, h, icon } from "./dom.js";
 import { goalList, guessLine, points, questionOf, rewardOf, starRow } from "./mission_parts.js";
 import { progressMenu } from "./progress_menu.js";
+import { say } from "./toast.js";
 
 /** @typedef {import("./types.js").MissionCard} Card */
 /** @typedef {import("./types.js").State} State */
+
+/** CSS pixels left above the goals when a reward is shown. */
+const REWARD_TOP = 8;
 
 export class Missions {
   /** Hints shown so far in the mission being played. */
   #hints = 0;
   /** Whether the setup was moved since the mission was loaded: then the guess is held against what happened. */
   #moved = false;
+  /** Whether the reward is new, and should come into sight. */
+  #won = false;
   #drawn = "";
 
   /**
@@ -56,13 +62,16 @@ export class Missions {
     if (!card || !payload || shown !== settled) return;
     this.#moved ||= settled !== this.session.queryFor(card.setup);
     const verdict = payload.header.missions[card.id];
-    if (verdict?.met && !this.#asks(card)) this.progress.award(card.id, verdict.stars);
+    if (!verdict?.met || this.#asks(card) || !this.progress.award(card.id, verdict.stars)) return;
+    say(`Solved: ${verdict.stars} of 3 stars.`); // the card may be out of sight of the lever that did it
+    this.#won = true;
   }
 
   /** @param {Card} card */
   #load(card) {
     this.#enter();
     this.session.replace({ ...card.setup }, card.id);
+    this.store.set({ before: null }); // what was set before was another server
     this.#draw();
     this.#focus();
   }
@@ -89,7 +98,7 @@ export class Missions {
       this.#moved,
       locked,
       this.progress.saved,
-      shown === settled,
+      card !== undefined && shown === settled,
     ]);
     if (key === this.#drawn) return; // the reader's place in the panel is not lost while a slider moves
     this.#drawn = key;
@@ -107,6 +116,15 @@ export class Missions {
       progressMenu(this.progress, () => this.#draw()),
     );
     if (focused && document.activeElement?.id !== focused) document.getElementById(focused)?.focus();
+    if (this.#won) this.#showReward();
+  }
+
+  /** Moves the panel where it scrolls by itself, and never the page under the reader's hand. */
+  #showReward() {
+    this.#won = false;
+    const goals = this.panel.querySelector(".playing .goals");
+    if (!goals) return;
+    this.panel.scrollTop += goals.getBoundingClientRect().top - this.panel.getBoundingClientRect().top - REWARD_TOP;
   }
 
   /** @param {Card} card @param {number} place @param {number[]} solved */
@@ -135,7 +153,7 @@ export class Missions {
               {
                 type: "button",
                 id: `load-${card.id}`,
-                class: next ? "primary" : "",
+                class: next ? "primary" : stars ? "quiet" : "",
                 click: () => this.#load(card),
                 "aria-label": `Load mission setup: ${card.title}`,
               },
@@ -165,7 +183,7 @@ export class Missions {
       h("p", {}, card.story),
       asks ? questionOf(card, (option) => this.#guess(card, option)) : null,
       goalList(card, verdict),
-      asks
+      asks || won
         ? null
         : h("p", { class: "cost" }, `Cost so far: ${points(verdict?.cost ?? 0)}. The cheapest fix earns three stars.`),
       guessLine(card, this.progress.guess(card.id), this.#moved),
@@ -221,7 +239,7 @@ export class Missions {
             { type: "button", id: "mission-next", class: "primary", click: () => this.#load(next) },
             `Next: ${next.title}`,
           )
-        : null,
+        : h("p", { class: "note" }, "That was the last mission of this lab."),
     ];
   }
 }
