@@ -20,17 +20,21 @@ if TYPE_CHECKING:
     from kvlab.errors import KvlabError
     from kvlab.results import Run
     from kvlab.scenarios import Scenario
+    from kvlab.sizing.compute import capacity
+    from kvlab.sizing.result import Capacity
     from kvlab.version import __version__
 
 __all__ = [
     "EVERYTHING",
     "METRICS",
+    "Capacity",
     "KvlabError",
     "Recording",
     "Run",
     "Scenario",
     "Slo",
     "__version__",
+    "capacity",
     "compare",
     "scenario",
     "simulate",
@@ -39,12 +43,14 @@ __all__ = [
 _HOMES = {
     "EVERYTHING": "kvlab.core.config",
     "METRICS": "kvlab.core.config",
+    "Capacity": "kvlab.sizing.result",
     "KvlabError": "kvlab.errors",
     "Recording": "kvlab.core.config",
     "Run": "kvlab.results",
     "Scenario": "kvlab.scenarios",
     "Slo": "kvlab.core.config",
     "__version__": "kvlab.version",
+    "capacity": "kvlab.sizing.compute",
     "compare": "kvlab.api",
     "scenario": "kvlab.api",
     "simulate": "kvlab.api",

@@ -27,6 +27,7 @@ LAYERS = {
     "kvlab.setting_table": 3,
     "kvlab.slo_text": 3,
     "kvlab.servers": 3,
+    "kvlab.sizing": 3,
     "kvlab.traffic_limits": 3,
     "kvlab.scenarios": 3,
     "kvlab.columns": 3,
