@@ -1,7 +1,7 @@
 """All settings of both labs, of the traffic and of the service level: the table behind flags, files, links and help.
 
-Engine names were checked against the engines' own documentation: vLLM 0.6 (the last with `--preemption-mode` and
-`--swap-space` in use) to 0.14, SGLang 0.5, TGI 3 and TensorRT-LLM 1.
+Engine names were checked against the engines' own documentation and sources: vLLM 0.6 (whose engine, the one before
+V1, heeded `--preemption-mode` and `--swap-space`) to 0.24, SGLang 0.5, TGI 3 and TensorRT-LLM 1.
 """
 
 from __future__ import annotations
@@ -70,7 +70,8 @@ _SERVER: Final = (
     Setting(
         name="preemption_mode", group="server", kind=NAME, rules=_P, choices=_preemption_modes, source=_LAB_P,
         help="What becomes of a preempted sequence: its KV is computed again, or copied to the CPU and back.",
-        engines={"vLLM": "--preemption-mode (V0); V1 always recomputes", "SGLang": "always recomputes (retraction)",
+        engines={"vLLM": "--preemption-mode (before V1); V1 always recomputes",
+                 "SGLang": "always recomputes (retraction)",
                  "TensorRT-LLM": "recomputes; host_cache_size lets blocks go to the CPU instead"},
     ),
     Setting(
@@ -117,7 +118,8 @@ _SERVER: Final = (
     Setting(
         name="swap_space_bytes", group="server", kind=SIZE, rules=_P, at_least=0, at_most=_MOST_BYTES, source=_LAB_P,
         aliases=("--swap-space",), help="CPU memory for sequences that were swapped out.",
-        engines={"vLLM": "--swap-space (GiB; V0)", "SGLang": "--hicache-size (a cache, not a swap space)",
+        engines={"vLLM": "--swap-space (GiB; before V1, gone in 0.18)",
+                 "SGLang": "--hicache-size (a cache, not a swap space)",
                  "TensorRT-LLM": "host_cache_size of KvCacheConfig"},
     ),
     Setting(
@@ -140,7 +142,7 @@ _SERVER: Final = (
     Setting(
         name="headroom_blocks", group="server", kind=COUNT, unit="blocks", rules=_P, at_least=0, at_most=2**40,
         source=_LAB_P, help="Free blocks that an admission must leave, so that running sequences can grow.",
-        engines={"vLLM": "watermark of the scheduler (a ratio of the pool)",
+        engines={"vLLM": "--watermark (a ratio of the pool; 0.24 and later)",
                  "SGLang": "--schedule-conservativeness (another rule, same aim)"},
     ),
     Setting(

@@ -12,7 +12,7 @@ from tests.web.runs_of_labs import SETUPS, run_of, scenario_of
 
 import kvlab
 from kvlab.cli import execute
-from kvlab.web.controls import TILES
+from kvlab.web.controls import TILES, vllm_flags
 from kvlab.web.payload import encode
 
 
@@ -108,6 +108,10 @@ def test_vllm_flags_name_what_vllm_has() -> None:
         "--gpu-memory-utilization 0.42 --kv-cache-dtype auto --max-num-seqs 64 --block-size 16"
     )
     assert flags("little-swap").endswith("--preemption-mode swap --swap-space 0.5")
+    for blocks, ratio in ((100, "0.0283"), (355, "0.1002"), (1, "0.0003")):
+        scenario = kvlab.scenario("preemption-lab", headroom_blocks=blocks)
+        assert vllm_flags(scenario).endswith(f" --watermark {ratio}")
+        assert int(float(ratio) * 3545) == blocks, "as vLLM makes blocks of it"
     assert flags("paged") == "--kv-cache-memory-bytes 1073741824 --max-num-seqs 64 --block-size 16"
 
 

@@ -16,7 +16,7 @@ ENGINE_NAMES: Final[dict[str, dict[str, str]]] = {
         "TensorRT-LLM": "trtllm_time_to_first_token_seconds",
     },
     "gap": {
-        "vLLM": "vllm:inter_token_latency_seconds",
+        "vLLM": "vllm:inter_token_latency_seconds (vllm:time_per_output_token_seconds before 0.11)",
         "SGLang": "sglang:inter_token_latency_seconds",
     },
     "tpot": {
@@ -66,7 +66,7 @@ ENGINE_NAMES: Final[dict[str, dict[str, str]]] = {
         "TensorRT-LLM": "trtllm_kv_cache_max_blocks x trtllm_kv_cache_tokens_per_block",
     },
     "mean_kv_usage_ratio": {
-        "vLLM": "vllm:kv_cache_usage_perc (a ratio, 0 to 1), averaged over time",
+        "vLLM": "vllm:kv_cache_usage_perc (a ratio, 0 to 1; formerly vllm:gpu_cache_usage_perc), averaged over time",
         "SGLang": "sglang:token_usage, averaged over time",
         "TensorRT-LLM": "trtllm_kv_cache_utilization, averaged over time",
     },

@@ -266,7 +266,7 @@ _SHARING = Mission(
         "limit counts samples, so 16 meant four requests, and either lever alone leaves the other as the bottleneck. "
         "vLLM shares the prompt's blocks of n > 1 (in V1 through its prefix cache, --enable-prefix-caching, on by "
         "default), and --max-num-seqs counts every sample; watch vllm:num_requests_running and "
-        "vllm:prefix_cache_hits."
+        "vllm:prefix_cache_hits_total."
     ),
     vllm_flag="--enable-prefix-caching --max-num-seqs 32",
 )

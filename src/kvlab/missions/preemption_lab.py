@@ -269,11 +269,11 @@ _HEADROOM = Mission(
         "Headroom keeps the last few blocks for those who are already running: a newcomer waits until there is its "
         "prompt's room and some to spare, so that each step's growth has somewhere to go. Unlike a lower limit it "
         "adapts: many short requests may run, or fewer long ones. Too much of it is idle memory; 2 to 5 % is where "
-        "preemptions have nearly gone and throughput is highest, here as in vLLM's own measurements. There it is the "
-        "scheduler's watermark, a share of the pool, off by default; watch vllm:num_preemptions_total, and expect the "
-        "queue time to move a little."
+        "preemptions have nearly gone and throughput is highest, here as in vLLM's own measurements. There it is "
+        "--watermark, a share of the pool, 0 by default (in 0.24 and later); watch vllm:num_preemptions_total, and "
+        "expect the queue time to move a little."
     ),
-    vllm_flag="watermark 0.03 (scheduler option, a share of the pool)",
+    vllm_flag="--watermark 0.03 (0.24 and later)",
 )
 
 _BURST = Mission(
@@ -314,11 +314,11 @@ _BURST = Mission(
     why=(
         "A burst fills any cache you can pay for, so more memory alone preempts just as much; it only lets more "
         "requests run. With headroom the work of preemption is saved, and then six points of memory give what fifteen "
-        "could not. In vLLM: --gpu-memory-utilization with a watermark; --kv-cache-dtype fp8 is one point dearer here "
+        "could not. In vLLM: --gpu-memory-utilization and --watermark; --kv-cache-dtype fp8 is one point dearer here "
         "and would be cheaper for a larger gap. Watch vllm:num_requests_waiting drain after the burst, and "
         "vllm:time_to_first_token_seconds at p95."
     ),
-    vllm_flag="--gpu-memory-utilization 0.86, watermark 0.03",
+    vllm_flag="--gpu-memory-utilization 0.86 --watermark 0.03 (0.24 and later)",
 )  # fmt: skip
 
 _TOO_SMALL = Mission(

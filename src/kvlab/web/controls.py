@@ -10,6 +10,7 @@ from fractions import Fraction
 from functools import cache
 from typing import Any, Final, Literal
 
+from kvlab.core.config import PreemptionLabConfig
 from kvlab.metrics import METRICS
 from kvlab.metrics.catalog import Metric
 from kvlab.results import Run
@@ -314,12 +315,24 @@ _FLAGS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
 
 
 def vllm_flags(scenario: Scenario) -> str:
-    """What `vllm serve` takes for the same server; swap is of vLLM before V1."""
+    """What `vllm serve` takes for the same server; swap is of vLLM before V1, a watermark of 0.24 and later."""
     settings: Mapping[str, Any] = scenario.settings()
     words = [f"{flag} {_plain(name, settings[name])}" for name, flag in _FLAGS[scenario.rules]]
+    config = scenario.engine_config()
+    if isinstance(config, PreemptionLabConfig) and config.headroom_blocks:
+        words.append(f"--watermark {_watermark(config.headroom_blocks, config.num_gpu_blocks)}")
     if settings.get("preemption_mode") == "swap":
         words.append(f"--preemption-mode swap --swap-space {float(settings['swap_space_bytes']) / 2**30:g}")
     return " ".join(words)
+
+
+def _watermark(blocks: int, pool: int) -> str:
+    """The shortest ratio of which vLLM makes that many blocks: int(ratio x pool)."""
+    for digits in range(1, 20):
+        ratio = -(-blocks * 10**digits // pool)
+        if ratio * pool // 10**digits == blocks:
+            break
+    return f"{Decimal(ratio).scaleb(-digits):f}"
 
 
 def _plain(name: str, value: object) -> str:
