@@ -147,7 +147,8 @@ class Architecture:
     def layer_weight_bytes(self, weight_dtype: str) -> Fraction:
         """Weights of all layers, stored as a key of `WEIGHT_DTYPES`; bytes."""
         dtype = WEIGHT_DTYPES[weight_dtype]
-        quantised = {"all": self.layer_params, "experts": self.experts_params, "mlp": self.mlp_params}[dtype.only]
+        inner_mlps = self.mlp_params * max(0, self.layers - 2) // self.layers
+        quantised = {"all": self.layer_params, "experts": self.experts_params, "inner mlps": inner_mlps}[dtype.only]
         kept = self.layer_params - quantised
         return (quantised * dtype.linear_bits + kept * dtype.kept_bits) / 8
 

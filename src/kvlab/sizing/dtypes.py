@@ -23,7 +23,7 @@ class WeightDtype:
     kept_bits: int
     """Of what isn't quantised, of activations, and of KV where nothing else is asked for."""
     only: str
-    """Which matrices: all, experts (gpt-oss) or mlp (the FBGEMM files of Llama 3.1 405B)."""
+    """Which matrices: all, experts (gpt-oss) or inner mlps (the FBGEMM files of Llama 3.1 405B)."""
     note: str
 
 
@@ -43,7 +43,9 @@ WEIGHT_DTYPES: Final[Mapping[str, WeightDtype]] = {
     "gptq_int8": WeightDtype(Fraction(8) + Fraction(24, _GROUP), 16, "all", "8 bits, and 24 bits a group of 128"),
     "nvfp4": WeightDtype(Fraction(9, 2), 16, "all", "4 bits, and 8 bits a group of 16; embedding and head at 16"),
     "mxfp4": WeightDtype(Fraction(17, 4), 16, "experts", "experts at 4 bits, and 8 bits a group of 32; the rest at 16"),
-    "fbgemm_fp8": WeightDtype(Fraction(8), 16, "mlp", "1 byte a weight of the MLPs; all else at 2"),
+    "fbgemm_fp8": WeightDtype(
+        Fraction(8), 16, "inner mlps", "1 byte, in all MLPs but the first and last; the rest at 2"
+    ),
 }
 _WEIGHT_ALIASES: Final = {
     "bfloat16": "bf16",
