@@ -69,6 +69,8 @@ class Profile:
     tp: int
     engine: str
     engine_version: str
+    measured_in: int
+    """Year of the measurements."""
     step_time: AnyStepTime
     range: Mapping[str, tuple[int, int]] = field(hash=False)
     """Figure of the load -> smallest and largest value among the measurements; one that isn't there has no bound."""
@@ -103,6 +105,7 @@ class Profile:
             "tp": self.tp,
             "engine": self.engine,
             "engine_version": self.engine_version,
+            "measured_in": self.measured_in,
             "assumed": self.assumed,
             "band_percent": self.band_percent,
             "step_time": to_dict(self.step_time),
@@ -138,6 +141,7 @@ class Profile:
         return cls(
             **texts,
             tp=_count(given["tp"], f"{where}.tp", 1),
+            measured_in=_count(given["measured_in"], f"{where}.measured_in", 2000),
             step_time=from_dict(given["step_time"], f"{where}.step_time"),
             range=_range(given["range"], f"{where}.range"),
             errors=_errors(given["errors"], f"{where}.errors"),
@@ -190,13 +194,14 @@ def profile(name: str) -> Profile:
 
 
 def find_profile(gpu: str, model: str, tp: int) -> Profile | None:
-    """The measured profile of exactly this GPU, model and tensor parallelism; None when there is none.
+    """The latest measured profile of exactly this GPU, model and tensor parallelism; None when there is none.
 
     Names are compared without case, and a model's without its owner: "Llama-3.1-8B" is "meta-llama/Llama-3.1-8B".
     Nothing else is alike: another size of GPU memory or a fine-tuned model of another name is another thing.
     """
     wanted = (plain(gpu), plain(model), tp)
-    return next((p for p in profiles().values() if (plain(p.gpu), plain(p.model), p.tp) == wanted), None)
+    alike = [p for p in profiles().values() if (plain(p.gpu), plain(p.model), p.tp) == wanted]
+    return max(alike, key=lambda p: p.measured_in, default=None)
 
 
 def plain(name: str) -> str:
