@@ -4,7 +4,9 @@
     ├── ConfigError             a setting has a value that can't work: names field, value, remedy
     │   └── UnknownNameError    a field, policy, preset or metric that doesn't exist: names the nearest one
     ├── ScenarioError           a scenario file or document that can't be read
-    ├── TraceError              a trace row or file that can't be used: names file, line, field, value
+    ├── InputError              a row or file of a user that can't be used: names file, line, field, value
+    │   ├── TraceError          of a trace
+    │   └── MeasurementError    of measured step times, which `kvlab calibrate` reads
     ├── GoldenError             a golden file that can't be read
     └── OutputError             a result that can't be written
 
@@ -61,8 +63,8 @@ class ScenarioError(KvlabError):
     """A scenario document that can't be read: not JSON, the wrong version, the wrong shape."""
 
 
-class TraceError(KvlabError):
-    """A trace that can't be used.
+class InputError(KvlabError):
+    """A file of rows that can't be used.
 
     Attributes:
         path: the file as the user named it.
@@ -87,6 +89,14 @@ class TraceError(KvlabError):
         self.line = line
         self.field = field
         self.value = value
+
+
+class TraceError(InputError):
+    """A trace that can't be used."""
+
+
+class MeasurementError(InputError):
+    """Measured step times that can't be used."""
 
 
 class GoldenError(KvlabError):

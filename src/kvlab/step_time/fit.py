@@ -6,6 +6,7 @@ of 200 ms that is 20 ms off: rows are divided by what was measured.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 import numpy as np
@@ -115,17 +116,22 @@ def folds_of(count: int, folds: int = FOLDS) -> npt.NDArray[np.int64]:
     return np.arange(count, dtype=np.int64) % min(folds, count)
 
 
-def held_out(columns: Floats, measured: Floats, folds: int = FOLDS) -> Errors:
+Fitter = Callable[[Floats, Floats], Floats]
+"""(columns, measured) -> coefficients of one law, or a row for each of several, whose maximum counts."""
+
+
+def held_out(columns: Floats, measured: Floats, fitter: Fitter = fit_relative, folds: int = FOLDS) -> Errors:
     """Errors of each row, predicted by a fit to the other folds.
 
     Args:
-        columns: as many rows as columns and one more, at least, outside each fold.
+        columns: more rows than columns outside each fold, or its coefficients aren't told by the rest.
     """
     fold = folds_of(len(measured), folds)
     predicted = np.zeros(len(measured))
     for number in range(int(fold.max()) + 1):
         chosen = fold == number
-        predicted[chosen] = columns[chosen] @ fit_relative(columns[~chosen], measured[~chosen])
+        laws = np.atleast_2d(fitter(columns[~chosen], measured[~chosen]))
+        predicted[chosen] = (columns[chosen] @ laws.T).max(axis=1)
     return errors_of(predicted, measured)
 
 
