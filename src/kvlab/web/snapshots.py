@@ -50,7 +50,27 @@ class Changes(NamedTuple):
 
 def changes(stays: StayColumns, moments: Moments) -> Changes:
     """What changed in a pool of blocks, against the moment before (all free before the first)."""
-    return _runs(_states(_events(stays, moments)), len(moments))
+    states = _states(_events(stays, moments)) if stays.may_share else _sole_states(stays, moments)
+    return _runs(states, len(moments))
+
+
+def _sole_states(stays: StayColumns, moments: Moments) -> Ints:
+    """As `_states`, where no block has two holders at once: no sums are needed, and only one sort."""
+    block, first, after, owner = _intervals(stays, moments)
+    seen = first < after
+    block, owner = block[seen], owner[seen] << _FLAG_BITS
+    events = np.empty(2 * len(block), np.int64)  # moment | block | whether it is taken | owner
+    events[: len(block)] = ((((after[seen] << _BLOCK_BITS) | block) << 1) << _OWNER_BITS) | owner
+    events[len(block) :] = (((((first[seen] << _BLOCK_BITS) | block) << 1) | 1) << _OWNER_BITS) | owner
+    events.sort()
+    # who leaves a block in the moment in which another gets it stands just before
+    place, owner = events >> (_OWNER_BITS + 1), events & _OWNER_MASK
+    passed_on = np.flatnonzero(place[1:] == place[:-1])
+    kept = np.ones(len(events), bool)
+    kept[passed_on] = False
+    kept[passed_on + 1] = owner[passed_on] != owner[passed_on + 1]
+    owner[(events >> _OWNER_BITS) & 1 == 0] = 0
+    return ((place << _OWNER_BITS) | owner)[kept]
 
 
 def _events(stays: StayColumns, moments: Moments) -> Ints:

@@ -38,6 +38,8 @@ class StayColumns(NamedTuple):
     """Of all stays, one after the other."""
     copies: list[tuple[int, Copied]]
     """(place of the stay, its copy on write)."""
+    may_share: bool
+    """Whether there are several samples of a request: they may hold the same block."""
 
     @property
     def first_entry(self) -> Ints:
@@ -63,6 +65,7 @@ def stay_columns(stays: Sequence[Stay]) -> StayColumns:
         num_blocks=num_blocks,
         blocks=np.fromiter(chain.from_iterable(column["blocks"]), np.int64, int(num_blocks.sum())),
         copies=[(place, copied) for place, copied in enumerate(column["copied"]) if copied is not None],
+        may_share=any(column["sample"]),
     )
 
 
