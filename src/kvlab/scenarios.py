@@ -12,6 +12,7 @@ import os
 import re
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -94,7 +95,7 @@ class Scenario:
 
     def settings(self) -> dict[str, object]:
         """Every setting by its flat name."""
-        return {setting.name: self._value(setting.group, setting.name) for setting in settings_of(self.rules)}
+        return dict(_settings(self))
 
     def _value(self, group: str, name: str) -> object:
         if group == "slo":
@@ -185,6 +186,12 @@ class Scenario:
         """The same from a parsed document."""
         rules = _rules_of(document, where)
         return _compose(document, where, preset(rules))
+
+
+@lru_cache(maxsize=64)
+def _settings(scenario: Scenario) -> dict[str, object]:
+    """Kept, as every mission of a lab is held against the same one."""
+    return {s.name: scenario._value(s.group, s.name) for s in settings_of(scenario.rules)}
 
 
 def preset(name: str) -> Scenario:
