@@ -117,8 +117,8 @@ class LabPage:
         return self.settle()
 
     def settle(self) -> LabPage:
-        """Waits until no run is on its way."""
-        self.page.locator("#results:not(.busy)").wait_for(state="attached")
+        """Waits until no run is on its way, and every picture shows the one that came."""
+        self.page.locator("html:not([data-behind]) #results:not(.busy)").wait_for(state="attached")
         return self
 
     def read(self, script: str) -> Any:

@@ -25,7 +25,7 @@ export class Compare {
     if (pin === null) return;
     const { lab, changes } = readQuery(this.session.labs, pin);
     try {
-      const payload = await fetchRun(pin, new AbortController().signal, "pin");
+      const payload = await fetchRun(pin, new AbortController().signal, null, "pin");
       if (lab === this.store.state.lab) this.store.set({ pin: { query: pin, changes, payload } });
     } catch {
       // the run itself says what is wrong with such links
@@ -40,11 +40,8 @@ export class Compare {
 
   /** @param {State} state */
   #show({ pin, changes, payload }) {
-    const words = pin ? "Unpin" : "Pin to compare";
     this.button.disabled = !payload;
-    this.button.setAttribute("aria-pressed", String(pin !== null));
-    this.button.setAttribute("aria-label", words);
-    this.button.replaceChildren(icon("pin"), h("span", { class: "word" }, words));
+    this.#showButton(pin !== null);
     byId("pinned-key").hidden = pin === null;
     this.bar.hidden = pin === null;
     if (!pin) return;
@@ -69,6 +66,15 @@ export class Compare {
         icon("close"),
       ),
     );
+  }
+
+  /** @param {boolean} pinned */
+  #showButton(pinned) {
+    const words = pinned ? "Unpin" : "Pin to compare";
+    if (this.button.getAttribute("aria-label") === words) return;
+    this.button.setAttribute("aria-pressed", String(pinned));
+    this.button.setAttribute("aria-label", words);
+    this.button.replaceChildren(icon("pin"), h("span", { class: "word" }, words));
   }
 
   /** @param {import("./types.js").Changes} then @param {import("./types.js").Changes} now */

@@ -72,6 +72,14 @@ export function setText(element, text) {
 }
 
 /**
+ * Calls back in the frame after the next one.
+ * @param {() => void} run
+ */
+export function afterNextFrame(run) {
+  requestAnimationFrame(() => requestAnimationFrame(run));
+}
+
+/**
  * Saves a file on the reader's machine.
  * @param {Blob} blob
  * @param {string} name

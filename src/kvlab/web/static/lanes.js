@@ -48,7 +48,9 @@ export class Lanes {
       this.#width = width;
       this.#draw();
     });
-    store.on(["payload", "t", "hover", "picked", "theme"], () => this.#draw());
+    const waits = store.onRunLater(() => this.#draw());
+    store.on(["hover", "picked", "theme"], () => this.#draw());
+    store.on(["t"], () => waits() || this.#draw());
     this.canvas.addEventListener("pointermove", (event) => store.set({ hover: this.#rowUnder(event) }));
     this.canvas.addEventListener("pointerleave", () => store.set({ hover: null }));
     this.canvas.addEventListener("click", (event) => this.#click(event, playback));

@@ -52,12 +52,12 @@ async function start() {
   takeOver(progress);
   initTheme(store);
   initExplain(labs);
+  new Chart(store, "chart", false); // before those that change the page: a canvas with text asks for its styles
+  new Chart(store, "strip-chart", true);
   new Story(session, store);
   new Upload(session, store);
   new Controls(session, store);
   new Tiles(session, store);
-  new Chart(store, "chart", false);
-  new Chart(store, "strip-chart", true);
   const playback = new Playback(store);
   new MemoryMap(store);
   new Lanes(store, playback);

@@ -33,6 +33,7 @@ export class MemoryMap {
   #cursor = null;
   #moment = -1;
   #byState = false;
+  #legendFor = "";
 
   /** @param {import("./store.js").Store} store */
   constructor(store) {
@@ -43,14 +44,16 @@ export class MemoryMap {
       this.#width = width;
       this.#draw();
     });
-    store.on(["payload", "hover", "picked", "block", "theme"], (_, changed) => {
-      if (changed.has("payload")) {
-        this.#cursor = null;
-        this.#legend();
-      }
+    store.on(["payload"], () => {
+      this.#cursor = null;
+    });
+    const waits = store.onRunLater(() => {
+      this.#legend();
       this.#draw();
     });
+    store.on(["hover", "picked", "block", "theme"], () => this.#draw());
     store.on(["t"], ({ payload, t }) => {
+      if (waits()) return;
       if (payload && indexAt(payload.moments, t) !== this.#moment) this.#draw();
       else this.#say();
     });
@@ -139,6 +142,9 @@ export class MemoryMap {
     ];
     const colors = this.#byState ? states : [["solid", "one colour per request"]];
     const contiguous = payload?.header.contiguous;
+    const wanted = `${this.#byState} ${lab} ${contiguous}`;
+    if (wanted === this.#legendFor) return;
+    this.#legendFor = wanted;
     const marks = contiguous
       ? [
           ["hatched", "reserved, unused"],

@@ -87,19 +87,29 @@ export function decode(buffer) {
   const length = view.getUint32(4, true);
   /** @type {Header} */
   const header = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 8, length)));
-  /** @type {Map<string, Float32Array|Uint32Array>} */
-  const sections = new Map();
+  /** @type {Map<string, {type: string, at: number, count: number}>} */
+  const places = new Map();
   let at = 8 + length;
   for (const { name, type, count } of header.sections) {
-    if (type === "f32") sections.set(name, new Float32Array(buffer, at, count));
-    else if (type === "u32") sections.set(name, new Uint32Array(buffer, at, count));
-    else sections.set(name, Uint32Array.from(new Uint16Array(buffer, at, count)));
+    places.set(name, { type, at, count });
     at += 4 * Math.ceil((count * (type === "u16" ? 2 : 4)) / 4);
   }
   /** @param {string} name */
-  const floats = (name) => /** @type {Float32Array} */ (sections.get(name) ?? EMPTY);
+  const floats = (name) => {
+    const place = places.get(name);
+    return place ? new Float32Array(buffer, place.at, place.count) : EMPTY;
+  };
   /** @param {string} name */
-  const words = (name) => /** @type {Uint32Array} */ (sections.get(name) ?? NONE);
+  const words = (name) => {
+    const place = places.get(name);
+    if (!place) return NONE;
+    if (place.type === "u32") return new Uint32Array(buffer, place.at, place.count);
+    return Uint32Array.from(new Uint16Array(buffer, place.at, place.count));
+  };
+  const blocks = once(() => new Snapshots(header.num_blocks, words("snap_offset"), words("runs")));
+  const cpu = once(() => new Snapshots(header.num_cpu_blocks, words("cpu_offset"), words("cpu_runs")));
+  const segments = once(() => ({ offset: words("seg_offset"), table: words("segments") }));
+  const lanes = once(() => new LaneIndex(words("lanes")));
   return {
     header,
     series: {
@@ -112,11 +122,31 @@ export function decode(buffer) {
       swaps: floats("swaps"),
     },
     moments: floats("snap_t"),
-    blocks: header.contiguous ? null : new Snapshots(header.num_blocks, words("snap_offset"), words("runs")),
-    cpu: header.num_cpu_blocks ? new Snapshots(header.num_cpu_blocks, words("cpu_offset"), words("cpu_runs")) : null,
-    segments: header.contiguous ? { offset: words("seg_offset"), table: words("segments") } : null,
-    lanes: new LaneIndex(words("lanes")),
+    get blocks() {
+      return header.contiguous ? null : blocks();
+    },
+    get cpu() {
+      return header.num_cpu_blocks ? cpu() : null;
+    },
+    get segments() {
+      return header.contiguous ? segments() : null;
+    },
+    get lanes() {
+      return lanes();
+    },
   };
+}
+
+/**
+ * What the chart has no use for is read when a view first asks for it: the chart is on the screen by then.
+ * @template {object} T
+ * @param {() => T} make
+ * @returns {() => T}
+ */
+function once(make) {
+  /** @type {T|undefined} */
+  let made;
+  return () => (made ??= make());
 }
 
 /**

@@ -1,10 +1,14 @@
 /** The page's state in one place: views ask for the parts that they draw and are told when those change. */
 
+import { afterNextFrame } from "./dom.js";
+
 /** @typedef {import("./types.js").State} State */
 
 export class Store {
   /** @type {{keys: (keyof State)[], run: (state: State, changed: Set<keyof State>) => void}[]} */
   #views = [];
+  /** Views that wait for the next frame. @type {Set<() => void>} */
+  #later = new Set();
 
   /** @param {State} state */
   constructor(state) {
@@ -18,6 +22,27 @@ export class Store {
    */
   on(keys, run) {
     this.#views.push({ keys, run });
+  }
+
+  /**
+   * Calls `run` after every change of the run shown, one frame later: figures and chart are on the screen first.
+   * @param {() => void} run
+   * @returns {() => boolean}  whether the view waits for its turn, and need not follow the moment shown
+   */
+  onRunLater(run) {
+    this.on(["payload"], () => {
+      if (!this.#later.size) afterNextFrame(() => this.#catchUp());
+      this.#later.add(run);
+      document.documentElement.dataset["behind"] = "";
+    });
+    return () => this.#later.has(run);
+  }
+
+  #catchUp() {
+    const due = [...this.#later];
+    this.#later.clear();
+    for (const run of due) run();
+    delete document.documentElement.dataset["behind"];
   }
 
   /**
