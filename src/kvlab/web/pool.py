@@ -9,6 +9,7 @@ import pickle
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
@@ -34,6 +35,10 @@ _ENVIRONMENT: Final = {
 def num_workers() -> int:
     """Two at least, so that a slow run does not hold up everybody; no more than processors."""
     return max(2, min(os.cpu_count() or 1, 8))
+
+
+def _nothing() -> None:
+    """Nobody wants to know."""
 
 
 class _Process:
@@ -115,8 +120,17 @@ class Pool:
         self._all = [_Process() for _ in range(size or num_workers())]
         self._idle: asyncio.LifoQueue[_Process] = asyncio.LifoQueue()
         self._waiting = 0
+        self.when_full: Callable[[], None] = _nothing
+        """Called when a job has to wait for a worker."""
+        self.when_idle: Callable[[], None] = _nothing
+        """Called when a worker has nothing to do any more."""
         for process in self._all:
             self._idle.put_nowait(process)
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether a worker is free, at most one works, and nobody waits."""
+        return not self._waiting and self._idle.qsize() >= max(1, len(self._all) - 1)
 
     def start(self) -> None:
         """Starts all processes, without waiting until they are ready."""
@@ -131,6 +145,8 @@ class Pool:
         if self._waiting >= _MAX_WAITING:
             message = f"{self._waiting} runs are waiting already; try again in a moment"
             return Refusal(status=BUSY, message=message, limit=_MAX_WAITING)
+        if self._idle.empty():
+            self.when_full()
         self._waiting += 1
         try:
             process = await self._idle.get()
@@ -139,7 +155,7 @@ class Pool:
         process.number += 1
         order = Order(process.number, job)
         future = asyncio.get_running_loop().run_in_executor(process.thread, process.exchange, order)
-        future.add_done_callback(lambda _: self._idle.put_nowait(process))
+        future.add_done_callback(lambda _: self._release(process))
         try:
             answer = await asyncio.wait_for(asyncio.shield(future), JOB_S)
         except asyncio.CancelledError:
@@ -154,6 +170,11 @@ class Pool:
                 status=TOO_LARGE, message="the worker died of this run; use `kvlab run`, which has no limits"
             )
         return answer
+
+    def _release(self, process: _Process) -> None:
+        self._idle.put_nowait(process)
+        if not self._waiting:
+            self.when_idle()
 
     def close(self) -> None:
         """Ends all workers, whatever they do."""

@@ -7,7 +7,7 @@ import gzip
 import json
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
 
 from starlette.applications import Starlette
@@ -19,6 +19,7 @@ from starlette.routing import Route
 from kvlab.errors import KvlabError
 from kvlab.scenarios import Scenario
 from kvlab.setting_table import RULES
+from kvlab.web.ahead import AFTER_S, Ahead, neighbours
 from kvlab.web.assets import Asset, Assets, asset_of
 from kvlab.web.controls import base
 from kvlab.web.errors import BUG, BUSY, CONFLICT, NOT_FOUND, TIMEOUT, Refusal, RefusedError, refusal_of
@@ -72,6 +73,7 @@ class Server:
         self._pool = Pool() if pool is None else pool
         self._uploads = Uploads()
         self._cache = _Cache()
+        self._ahead = Ahead(self._pool, self._keep)
         self._labs = asset_of(json.dumps(tables(), ensure_ascii=False).encode(), "json")
         self._latest: dict[str, asyncio.Task[Answer]] = {}
         self._warming: dict[Scenario, asyncio.Task[None]] = {}
@@ -141,6 +143,7 @@ class Server:
         finally:
             for task in self._warming.values():
                 task.cancel()
+            self._ahead.close()
             self._pool.close()
             self._uploads.close()
 
@@ -178,16 +181,33 @@ class Server:
         if scenario in self._warming:
             await asyncio.wait({self._warming[scenario]})
         found = self._cache.get(scenario)
+        # a browser on this machine gets the bytes faster than anybody could compress them
+        packed = _takes_gzip(request) and not _is_near(request)
+        job = RunJob(scenario=scenario, shown=shown, trace=token, packed=packed)
+        ahead = request.headers.get("x-ahead")
+        if ahead is not None:
+            asyncio.get_running_loop().call_later(AFTER_S, self._plan, job, ahead, fields)
         if found is None:
-            # a browser on this machine gets the bytes faster than anybody could compress them
-            packed = _takes_gzip(request) and not _is_near(request)
-            job = RunJob(scenario=scenario, shown=shown, trace=token, packed=packed)
             answer = await self._work(request, job, client)
             if isinstance(answer, Refusal):
                 return self._refused(answer, fields)
             found = (answer, packed)
-            self._cache.put(scenario, answer, packed=packed)
+            self._keep(job, answer)
         return _payload(request, *found)
+
+    def _keep(self, job: RunJob, answer: Answer) -> None:
+        if isinstance(answer, bytes):
+            self._cache.put(job.scenario, answer, packed=job.packed)
+
+    def _plan(self, job: RunJob, header: str, fields: Mapping[str, str]) -> None:
+        """Has those runs worked on that are likely to be asked for next; a guess that can't be run is left out."""
+        jobs = []
+        for changed in neighbours(header, fields):
+            with suppress(KvlabError, RefusedError):
+                scenario, _, _ = self._scenarios(changed)
+                if self._cache.get(scenario) is None:
+                    jobs.append(RunJob(scenario=scenario, shown=scenario, packed=job.packed))
+        self._ahead.plan(jobs)
 
     async def _request(self, request: Request) -> Response:
         fields = fields_of(request.url.query)
@@ -255,7 +275,8 @@ class Server:
 
     async def _work(self, request: Request, job: Job, client: str | None) -> Answer:
         """The answer to a job, which stops when its client goes away, or asks for something newer."""
-        work = asyncio.create_task(self._pool.do(job))
+        ahead = self._ahead.take(job) if isinstance(job, RunJob) else None
+        work = ahead or asyncio.create_task(self._pool.do(job))
         if client is not None:
             self._latest[client] = work
         gone = asyncio.create_task(_disconnect(request))

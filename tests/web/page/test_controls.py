@@ -146,3 +146,26 @@ def test_two_pages_do_not_disturb_each_other(visit: Visit) -> None:
     two.settle()
     assert one.tiles() == visit(f"?{urlsplit(one.page.url).query}").tiles()
     assert two.tiles() == visit(f"?{urlsplit(two.page.url).query}").tiles()
+
+
+def test_the_server_hears_which_stops_are_likely_next(lab: LabPage, tables: dict[str, Any]) -> None:
+    controls = tables["labs"]["preemption-lab"]["controls"]
+    stops = next(control for control in controls if control["name"] == "request_rate")
+    place = stops["values"].index(stops["default"])
+    slider = lab.slider("request_rate")
+    for key, step in (("ArrowLeft", -1), ("ArrowLeft", -1), ("PageUp", None), ("ArrowRight", 1)):
+        with lab.page.expect_request("**/api/run?*") as asked:
+            slider.press(key)
+        lab.settle()
+        before, place = place, int(slider.input_value())
+        moved = place - before if step is None else step
+        likely = (place + moved, place + 2 * moved, place - moved)
+        header = asked.value.all_headers()["x-ahead"]
+        assert parse_qs(header) == {"request_rate": [stops["values"][at] for at in likely]}
+
+
+def test_nothing_is_guessed_of_a_choice(lab: LabPage) -> None:
+    with lab.page.expect_request("**/api/run?*") as asked:
+        lab.page.get_by_role("switch", name="Burst, 40-70 s").check()
+    lab.settle()
+    assert "x-ahead" not in asked.value.all_headers()

@@ -44,10 +44,12 @@ export async function fetchLabs() {
  * One finished run, decoded.
  * @param {string} query
  * @param {AbortSignal} signal
+ * @param {string|null} [ahead]  settings that are likely to be asked for next, for the server to work on meanwhile
  * @param {string} [purpose]  runs of another purpose do not take each other's place
  */
-export async function fetchRun(query, signal, purpose = "run") {
-  const answer = await ask(`api/run?${query}`, { signal, headers: { "X-Client": `${CLIENT}-${purpose}` } });
+export async function fetchRun(query, signal, ahead = null, purpose = "run") {
+  const headers = { "X-Client": `${CLIENT}-${purpose}`, ...(ahead && { "X-Ahead": ahead }) };
+  const answer = await ask(`api/run?${query}`, { signal, headers });
   return decode(await answer.arrayBuffer());
 }
 

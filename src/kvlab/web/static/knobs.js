@@ -32,7 +32,7 @@ function rangeKnob(control, session, price) {
     min: "0",
     step: "1",
     "aria-labelledby": `${id}-label`,
-    input: () => session.edit(control.name, stops[input.valueAsNumber] ?? control.default),
+    input: () => session.edit(control.name, stops[input.valueAsNumber] ?? control.default, stops),
     change: () => session.commit(),
   });
   const row = h(

@@ -1,5 +1,6 @@
 /** What a reader can do to the setup: change it, commit it, go back, play a mission; and what follows from that. */
 
+import { Ahead } from "./ahead.js";
 import { ApiError, CONFLICT, fetchRun, queryOf } from "./api.js";
 import { addressOf, readHash, readQuery } from "./link.js";
 import { tellingMoment } from "./moments.js";
@@ -14,6 +15,7 @@ export class Session {
   /** Tiles of recent setups, for the deltas. @type {Map<string, Record<string, TileValue>>} */
   #tiles = new Map();
   #editing = false;
+  #ahead = new Ahead();
   /** The moment that the next finished run is to show. @type {number|null} */
   #moment = null;
 
@@ -24,7 +26,7 @@ export class Session {
   constructor(labs, store) {
     this.labs = labs;
     this.store = store;
-    this.runner = new Runner((query, signal) => fetchRun(query, signal), {
+    this.runner = new Runner((query, signal) => this.#fetch(query, signal), {
       done: (payload, query) => this.#show(payload, query),
       failed: (reason) => this.#fail(reason),
       busy: (busy) => this.store.set({ busy }),
@@ -57,6 +59,7 @@ export class Session {
     const fresh = lab !== this.store.state.lab;
     const known = this.labs.labs[lab]?.missions.some(({ id }) => id === mission) ? mission : null;
     this.#moment = t;
+    this.#ahead.forget();
     this.#begin();
     this.store.set({ ...(fresh ? NEW_LAB : {}), lab, changes, mission: known, picked: request });
     if (problem) this.#fail(new ApiError(problem));
@@ -73,8 +76,11 @@ export class Session {
    * Changes one setting; runs at once, commits later.
    * @param {string} name
    * @param {string} text
+   * @param {string[]} [stops]  of a slider, in order
    */
-  edit(name, text) {
+  edit(name, text, stops) {
+    if (stops) this.#ahead.moved(name, stops, this.valueOf(name));
+    else this.#ahead.forget();
     this.#begin();
     this.store.set({ changes: this.#changed({ ...this.store.state.changes, [name]: text }) });
     this.#run(false);
@@ -97,6 +103,7 @@ export class Session {
    * @param {string|null} [mission]  as which mission; the one being played goes on otherwise
    */
   replace(changes, mission = this.store.state.mission) {
+    this.#ahead.forget();
     this.#begin();
     this.store.set({ changes: this.#changed(changes), mission });
     this.#settle(true);
@@ -132,6 +139,12 @@ export class Session {
     if (this.query !== shown || busy || !payload) return this.runner.want(this.query, now);
     this.store.set({ error: null, t: Math.min(this.#moment ?? t, payload.header.end_s) });
     this.#moment = null;
+  }
+
+  /** @param {string} query @param {AbortSignal} signal */
+  #fetch(query, signal) {
+    const likely = this.#ahead.guess(this.store.state.changes, (name) => this.valueOf(name));
+    return fetchRun(query, signal, likely);
   }
 
   /** @param {import("./payload.js").Payload} payload @param {string} query */
