@@ -37,7 +37,12 @@ CHANGES: Final = {
         ("max_tokens", "ArrowLeft", 6),
     ),
 }
-"""Slider, key, presses: 60 in each lab, all around its defaults and no setup twice, so that no answer is remembered."""
+"""Slider, key, presses: 60 in each lab, all around its defaults and no setup twice: none was looked at before."""
+PACES: Final = (
+    (0.15, "150 ms apart, as a hand presses"),
+    (0.0, "each as soon as the one before is painted, as no hand does"),
+)
+"""Seconds between presses, and how to say so."""
 MOVES: Final = 60
 PAGES: Final = 10
 FRAMES: Final = 240
@@ -148,13 +153,19 @@ def first_load(browser: Browser, address: str, lab: str) -> tuple[float, float]:
     return sum(sizes) / 1000, painted / 1000
 
 
-def presses(page: LabPage, lab: str) -> list[float]:
-    """Milliseconds from each key press to the repainted chart, one press after the other."""
+def presses(page: LabPage, lab: str, seed: int, apart_s: float) -> list[float]:
+    """Milliseconds from each key press to the repainted chart.
+
+    Args:
+        seed: of the traffic; one that was used before would find answers that are remembered.
+        apart_s: from one press to the next, or more where the repaint takes longer.
+    """
     times: list[float] = []
     for name, key, count in CHANGES[lab]:
-        page.open(f"?lab={lab}")
+        page.open(f"?lab={lab}&seed={seed}")
         page.slider(name).focus()
         for _ in range(count):
+            pressed = time.perf_counter()
             before = page.read("kvlabSeen.repaints.length")
             page.page.keyboard.press(key)
             page.page.evaluate(
@@ -162,6 +173,7 @@ def presses(page: LabPage, lab: str) -> list[float]:
                 before,
             )
             times.append(page.read("kvlabSeen.repaints.at(-1).took"))
+            time.sleep(max(0.0, pressed + apart_s - time.perf_counter()))
     return times
 
 
@@ -230,10 +242,11 @@ def main() -> None:
             size, seconds = first_load(browser, address, lab)
             print(f"  {lab:16} {size:6.0f} KB  {seconds:5.2f} s until the finished run is painted")
         page = visit(browser, address, "")
-        print("\nKey press to repainted chart")
-        for lab in LABS:
-            times = presses(page, lab)
-            print(f"  {lab:16} {len(times)} changes: {spread(times)}")
+        for seed, (apart_s, words) in enumerate(PACES, 1):
+            print(f"\nKey press to repainted chart, {words}")
+            for lab in LABS:
+                times = presses(page, lab, seed, apart_s)
+                print(f"  {lab:16} {len(times)} changes: {spread(times)}")
         print(f"\nA slider dragged for a second, {MOVES} moves")
         for lab in LABS:
             repaints, took, late = drag(page, lab)
