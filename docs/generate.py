@@ -1,12 +1,13 @@
-"""Writes what is made from the code: metrics.md, settings.md, tables in lab.md; with --picture also preemption-lab.png.
+"""Writes what is made from the code: metrics.md, settings.md, tables in lab.md and capacity.md; a picture on request.
 
-python docs/generate.py [--picture]
+python docs/generate.py [--picture]     # with it also preemption-lab.png
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from fractions import Fraction
 from pathlib import Path
 
 import kvlab
@@ -16,6 +17,8 @@ from kvlab.prices import PRICES
 from kvlab.scenarios import PRESETS, preset
 from kvlab.setting_table import BLOCK_TABLE_LAB, PREEMPTION_LAB, RULES, SETTINGS
 from kvlab.settings import Setting
+from kvlab.sizing.accuracy import Check, activations, band, from_scratch, given_kv
+from kvlab.units import GIB
 from kvlab.web import limits
 from kvlab.web.controls import CONTROLS, TILES, Control, base
 
@@ -97,6 +100,62 @@ def settings_page() -> str:
     rows = [[f"`{setting.name}`", *names(setting.engines)] for setting in SETTINGS.values() if setting.engines]
     lines += ["", "## What engines call them", "", *table(["setting", *ENGINES], rows)]
     return "\n".join(lines) + "\n"
+
+
+def capacity_page() -> str:
+    """The page of KV capacity, with the tables of what engines logged as the code computes them now."""
+    text = (HERE / "capacity.md").read_text(encoding="utf-8")
+    made = {"activations": activation_table(), "given": given_table(), "scratch": scratch_table()}
+    for name, lines in made.items():
+        begin, end = f"<!-- {name}: made by docs/generate.py -->", "<!-- end -->"
+        before, rest = text.split(begin)
+        text = before + "\n".join([begin, *lines, ""]) + rest[rest.index(end) :]
+    return text
+
+
+def activation_table() -> list[str]:
+    """Logged and computed peaks."""
+    rows = [[name, f"{logged / GIB:.2f} GiB", f"{found / GIB:.2f} GiB"] for name, logged, found in activations()]
+    return table(["model", "logged", "computed"], rows)
+
+
+def given_table() -> list[str]:
+    """Tokens that follow from the logged GiB."""
+    rows = [[check.model, check.gpu, check.version, *compared(check, 3)] for check in given_kv()]
+    return table(["model", "GPU", "engine", "logged", "computed", "error"], rows)
+
+
+def scratch_table() -> list[str]:
+    """Tokens from model, GPU and settings, and how the errors lie."""
+    rows = [
+        [check.model, check.gpu, check.version, *compared(check, 1), "yes" if check.fitted else ""]
+        for check in from_scratch()
+    ]
+    lines = table(["model", "GPU", "engine", "logged", "computed", "error", "fitted"], rows)
+    held_out = [check for check in from_scratch() if not check.fitted]
+    for name, checks in (("All", from_scratch()), ("Of those that aren't fitted, all", held_out)):
+        errors = band(checks)
+        spread = f"four of five within {percent(errors.four_fifths)}, worst {percent(errors.worst)}"
+        above = f"{errors.above} are computed higher than logged"
+        lines += [
+            "",
+            f"{name} {errors.count} that can be compared: median error {percent(errors.median)}, {spread};",
+            above + ".",
+        ]
+    return lines
+
+
+def compared(check: Check, digits: int) -> list[str]:
+    """Logged, computed and error; or why not."""
+    if check.error is None or check.logged is None or check.computed is None:
+        return ["", "", f"not compared: {check.why}"]
+    shown = [f"{n:,}" if check.unit == "tokens" else f"{n / GIB:.2f} GiB" for n in (check.logged, check.computed)]
+    return [*shown, f"{float(check.error * 100):+.{digits}f} %"]
+
+
+def percent(share: Fraction) -> str:
+    """One digit after the point."""
+    return f"{float(share * 100):.1f} %"
 
 
 def default(setting: Setting, values: dict[str, object]) -> str:
@@ -212,7 +271,7 @@ LAB_TABLES: dict[str, Callable[[], list[str]]] = {
 }
 """What lab.md holds of the code, by the words of the comment before it."""
 
-PAGES = {"metrics.md": metrics_page, "settings.md": settings_page, "lab.md": lab_page}
+PAGES = {"metrics.md": metrics_page, "settings.md": settings_page, "lab.md": lab_page, "capacity.md": capacity_page}
 
 
 def main(arguments: Iterable[str]) -> None:

@@ -26,6 +26,7 @@ COMMANDS: Final = {
     "lab": "Open the labs in the browser.",
     "run": "Simulate a lab on drawn traffic or on a trace.",
     "compare": "Put runs side by side, with the change of every figure.",
+    "capacity": "How many tokens and requests fit on a GPU, and where its memory goes.",
     "explain": "Say what a metric or a setting means, and what engines call it.",
     "trace": "Describe, convert, cut, scale or make a request trace.",
     "verify": "Replay goldens with both engines, and show the first difference.",

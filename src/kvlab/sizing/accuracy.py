@@ -9,7 +9,7 @@ from fractions import Fraction
 from functools import cache
 from typing import Final
 
-from kvlab.errors import KvlabError
+from kvlab.errors import ConfigError
 from kvlab.sizing.architectures import Architecture
 from kvlab.sizing.compute import capacity
 from kvlab.sizing.engines import engine_rules
@@ -70,6 +70,8 @@ class Band:
     four_fifths: Fraction
     """Four of five facts are within this."""
     worst: Fraction
+    above: int
+    """How many are computed higher than was logged."""
 
 
 _FITTED: Final = (
@@ -116,7 +118,8 @@ def band(checks: Sequence[Check]) -> Band:
     middle = len(errors) // 2
     median = errors[middle] if len(errors) % 2 else (errors[middle - 1] + errors[middle]) / 2
     within = errors[-(-len(errors) * 4 // 5) - 1]
-    return Band(count=len(errors), median=median, four_fifths=within, worst=errors[-1])
+    above = sum(check.error > 0 for check in checks if check.error is not None)
+    return Band(count=len(errors), median=median, four_fifths=within, worst=errors[-1], above=above)
 
 
 def _given(row: Mapping[str, str]) -> Check:
@@ -126,8 +129,8 @@ def _given(row: Mapping[str, str]) -> Check:
         return _why(start, _OF_ANOTHER_GPU[row["model"]])
     try:
         found = _capacity(row, kv_cache_memory_bytes=int(kv_gib * GIB))
-    except KvlabError as error:
-        return _why(start, str(error))
+    except ConfigError as error:
+        return _why(start, f"refused, {error.remedy.split('. ')[0]}")
     return Check(
         model=start.model,
         gpu=start.gpu,
@@ -144,8 +147,8 @@ def _scratch(row: Mapping[str, str]) -> Check:
         return _why(start, _LAID_OUT_OTHERWISE[row["model"]])
     try:
         found = _capacity(row, gpu=row["gpu"], gpu_memory=_seen_bytes(row))
-    except KvlabError as error:
-        return _why(start, str(error))
+    except ConfigError as error:
+        return _why(start, f"refused, {error.remedy.split('. ')[0]}")
     in_tokens = bool(row["kv_cache_tokens"])
     return Check(
         model=start.model,

@@ -15,7 +15,7 @@ from kvlab.sizing.engines import LATEST
 from kvlab.sizing.figures import ASSUMED
 from kvlab.sizing.gpus import Gpu
 from kvlab.sizing.layout import FULL, KvGroup, KvLayout, kv_heads_per_gpu, kv_layout, layer_bytes_per_token
-from kvlab.sizing.memory import Stage, Waterfall, stages, waterfall
+from kvlab.sizing.memory import Stage, Waterfall, stages, waterfall, with_given_kv
 from kvlab.sizing.plan import Plan, make_plan
 from kvlab.sizing.provenance import figures, notes
 from kvlab.sizing.refusal import refusal
@@ -176,6 +176,8 @@ def _pool(plan: Plan, layout: KvLayout, stage: Stage | None) -> _Pool:
     else:
         assert split is not None, "a plan without KV memory has a model and a GPU"
         kv_bytes = split.kv_bytes
+    if split is not None and split.kv_bytes != kv_bytes:
+        split = with_given_kv(split, kv_bytes)
     return _Pool(layout=layout, stage=stage, waterfall=split, kv_bytes=kv_bytes)
 
 
@@ -214,14 +216,6 @@ def _answer(plan: Plan, pool: _Pool, by_lengths: LengthConcurrency | None) -> Ca
     else:
         tokens = blocks // len(layout.groups) * layout.block_size
     split = pool.waterfall
-    stands = refusal(
-        layout,
-        pool.kv_bytes,
-        length,
-        plan.rules,
-        None if split is None else split.weights_bytes,
-        None if split is None else split.total_bytes,
-    )
     longest = layout.longest(blocks, LONGEST)
     return Capacity(
         plan=plan,
@@ -233,7 +227,7 @@ def _answer(plan: Plan, pool: _Pool, by_lengths: LengthConcurrency | None) -> Ca
         kv_cache_tokens=tokens,
         max_concurrency=most,
         longest_max_model_len=longest,
-        refusal=stands,
+        refusal=refusal(layout, pool.kv_bytes, length, plan.rules, split),
         by_lengths=by_lengths,
         figures=figures(plan, layout, split, pool.kv_bytes, blocks, tokens, most, longest, by_lengths),
         notes=notes(plan, layout, pool.stage, by_lengths),

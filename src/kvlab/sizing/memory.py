@@ -10,7 +10,7 @@ The engine measures this at start-up, by one step at its limits; here each part 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Final
 
@@ -50,7 +50,7 @@ class Waterfall:
 
     total_bytes: int
     usable_bytes: int
-    """total x utilisation, rounded down."""
+    """total x utilisation, rounded down; where the KV memory is given, the sum of all parts."""
     weights_bytes: int
     activation_bytes: int
     non_torch_bytes: int
@@ -162,3 +162,8 @@ def waterfall(
         graphs_counted=rules.graphs_counted,
         kv_bytes=usable - weights - activations - non_torch - (graphs if rules.graphs_counted else 0),
     )
+
+
+def with_given_kv(split: Waterfall, kv_bytes: int) -> Waterfall:
+    """The split where the KV memory is given: the engine takes that much, whatever its utilisation."""
+    return replace(split, kv_bytes=kv_bytes, usable_bytes=split.usable_bytes - split.kv_bytes + kv_bytes)

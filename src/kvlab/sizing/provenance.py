@@ -71,6 +71,11 @@ def notes(plan: Plan, layout: KvLayout, stage: Stage | None, by_lengths: LengthC
             f"Stage {stage.index + 1} of {plan.pipeline_parallel_size}, with {stage.layers} layers, holds least and "
             "limits all."
         )
+    if by_lengths is not None and by_lengths.p99_safe > plan.batch.max_num_seqs:
+        said.append(
+            f"The engine runs at most {plan.batch.max_num_seqs:,} sequences at once (max_num_seqs): for requests like "
+            "yours that is the limit, not memory."
+        )
     if by_lengths is not None and by_lengths.cut_ratio:
         share = round(float(by_lengths.cut_ratio * 100), 1)
         said.append(f"{share} % of the requests are longer than max_model_len, and count as that long.")
@@ -111,10 +116,12 @@ def _memory(plan: Plan, split: Waterfall) -> dict[str, Figure]:
     weights = Figure(split.weights_bytes, "bytes", DERIVED, f"parameters x {WEIGHT_DTYPES[plan.weight_dtype].note}")
     if plan.weights_bytes is not None:
         weights = Figure(split.weights_bytes, "bytes", MEASURED, "as given")
+    given_kv = plan.kv_cache_memory_bytes is not None or plan.num_gpu_blocks_override is not None
+    taken = "the sum of all parts" if given_kv else f"memory x {plan.gpu_memory_utilization}"
     inside = "taken off before KV" if split.graphs_counted else "beside the utilisation, not taken off KV"
     return {
         "gpu_memory_bytes": total,
-        "usable_bytes": Figure(split.usable_bytes, "bytes", DERIVED, f"memory x {plan.gpu_memory_utilization}"),
+        "usable_bytes": Figure(split.usable_bytes, "bytes", DERIVED, taken),
         "weights_bytes": weights,
         "activation_bytes": Figure(
             split.activation_bytes, "bytes", ASSUMED, f"a formula that fits {rules.fitted_to}, for {by}"

@@ -6,6 +6,7 @@ from typing import Final
 
 from kvlab.sizing.engines import EngineRules
 from kvlab.sizing.layout import KvLayout
+from kvlab.sizing.memory import Waterfall
 from kvlab.units import GIB
 
 _GUIDE: Final = "See https://docs.vllm.ai/en/latest/configuration/conserving_memory/ for more details."
@@ -16,19 +17,19 @@ def refusal(
     kv_bytes: int,
     max_model_len: int,
     rules: EngineRules,
-    weights_bytes: int | None,
-    total_bytes: int | None,
+    split: Waterfall | None,
 ) -> str | None:
     """The text of the error that ends the start-up; None where the engine starts.
 
     Args:
         kv_bytes: left for KV on one GPU; not positive where nothing is.
-        weights_bytes, total_bytes: of one GPU; None where only the KV memory is known.
+        split: of one GPU; None where only the KV memory is known.
     Source: `_check_enough_kv_cache_memory` in vllm/v1/core/kv_cache_utils.py; vllm/worker/worker.py before 0.9.
     """
-    if weights_bytes is not None and total_bytes is not None and weights_bytes > total_bytes:
-        sizes = f"{_gib(weights_bytes)} GiB for a GPU of {_gib(total_bytes)} GiB"
-        return f"torch.OutOfMemoryError: CUDA out of memory, while the weights load: {sizes}."
+    if split is not None and split.weights_bytes > split.total_bytes:
+        return _out_of_memory("the weights load", split.weights_bytes, split)
+    if split is not None and split.usable_bytes > split.total_bytes:
+        return _out_of_memory("the KV cache is allocated", split.usable_bytes, split)
     num_blocks = max(0, kv_bytes // layout.block_bytes)
     if not rules.chunked_prefill:
         return _before_v1(num_blocks * layout.block_size, max_model_len)
@@ -38,6 +39,11 @@ def refusal(
     if needed <= kv_bytes:
         return None
     return _too_long(max_model_len, needed, kv_bytes, layout.longest(num_blocks, max_model_len), rules)
+
+
+def _out_of_memory(moment: str, needed_bytes: int, split: Waterfall) -> str:
+    sizes = f"{_gib(needed_bytes)} GiB for a GPU of {_gib(split.total_bytes)} GiB"
+    return f"torch.OutOfMemoryError: CUDA out of memory, while {moment}: {sizes}."
 
 
 def _nothing_left(rules: EngineRules) -> str:

@@ -23,7 +23,7 @@ class Capacity:
         plan: the inputs, with defaults.
         layout: KV on one GPU, by groups of layers.
         stage: the pipeline stage that limits; None where no model is given.
-        waterfall: where its memory goes; None where the KV memory is given or the model isn't.
+        waterfall: where its memory goes; None where the model or its GPU isn't given.
         num_gpu_blocks: blocks of the pool, with block 0, which the engine keeps for itself.
         kv_cache_bytes: what the pool may take; blocks are whole, so up to a block less is used.
         kv_cache_tokens: as the engine logs it.
@@ -58,6 +58,12 @@ class Capacity:
     def gpu(self) -> Gpu | None:
         """None where its memory, or the KV memory, is given."""
         return self.plan.gpu
+
+    @property
+    def is_from_scratch(self) -> bool:
+        """Whether the KV memory is what the waterfall leaves, rather than given."""
+        plan = self.plan
+        return plan.kv_cache_memory_bytes is None and plan.num_gpu_blocks_override is None
 
     @property
     def block_size(self) -> int:

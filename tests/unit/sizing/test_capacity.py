@@ -196,5 +196,22 @@ def test_copied_heads_hybrids_and_stages_are_noted() -> None:
     copied = kvlab.capacity(model="Qwen/Qwen3-30B-A3B", gpu="H100", tensor_parallel_size=8)
     assert "each is kept 2 times" in copied.notes[0]
     assert "8 of them padding" in kvlab.capacity(model="google/gemma-3-27b-it", gpu="H100").notes[0]
+    short = kvlab.capacity(model="Qwen/Qwen3-8B", gpu="A100-80GB", prompt_tokens=100, output_tokens=100)
+    assert short.notes[0].startswith("The engine runs at most 256 sequences at once (max_num_seqs)")
     staged = kvlab.capacity(model="Qwen/Qwen3-8B", gpu="L4", pipeline_parallel_size=2)
     assert staged.notes[0].startswith("Stage ")
+
+
+def test_given_kv_memory_must_fit_beside_the_rest() -> None:
+    def found(size: str) -> kvlab.Capacity:
+        return kvlab.capacity(model="Qwen/Qwen3-8B", gpu="L40S", kv_cache_memory_bytes=size)
+
+    fits = found("16 GiB")
+    assert fits.refusal is None
+    assert not fits.is_from_scratch
+    assert fits.waterfall is not None
+    assert fits.waterfall.kv_bytes == fits.kv_cache_bytes == 16 * GIB
+    assert fits.waterfall.usable_bytes < fits.waterfall.total_bytes
+    too_much = found("40 GiB").refusal
+    assert too_much is not None
+    assert too_much.startswith("torch.OutOfMemoryError: CUDA out of memory, while the KV cache is allocated: ")

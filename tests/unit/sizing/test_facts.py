@@ -62,3 +62,4 @@ def test_a_band_is_of_absolute_errors() -> None:
     assert band(checks).median == Fraction(3, 100)
     assert band(checks).four_fifths == Fraction(4, 100)
     assert band(checks).worst == Fraction(10, 100)
+    assert band(checks).above == 4
