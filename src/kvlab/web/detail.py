@@ -83,7 +83,7 @@ def _events(request: RequestRecord, life: Sequence[_Stretch], stays: Sequence[St
     if request.first_token_ns is not None:
         yield (
             request.first_token_ns,
-            f"first token, {format_duration(request.first_token_ns - request.arrival_ns)} late",
+            f"first token, {format_duration(request.first_token_ns - request.arrival_ns)} after the request came",
         )
     for part in life:
         frozen = format_duration(part.end_ns - part.start_ns)

@@ -63,6 +63,9 @@ export class Share {
   }
 }
 
+/** Lines end before a flag, not between its two hyphens. */
+const BEFORE_FLAGS = /(?<= )(?=--)/;
+
 /** @param {string} label @param {string} text @param {string} id @param {string} done */
 function row(label, text, id, done) {
   return h(
@@ -72,7 +75,7 @@ function row(label, text, id, done) {
     h(
       "div",
       {},
-      h("code", {}, text),
+      h("code", {}, ...text.split(BEFORE_FLAGS).map((part) => h("span", {}, part))),
       h("button", { type: "button", id, "aria-label": `Copy: ${label}`, click: () => copy(text, done) }, "Copy"),
     ),
   );
