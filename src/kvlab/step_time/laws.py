@@ -40,14 +40,24 @@ def whole_ps(coefficients_ns: Floats) -> list[int]:
     return [round(float(value) * PS_PER_NS) for value in coefficients_ns]
 
 
+def decode_law(coefficients_ns: Floats) -> DecodeLaw:
+    """The law with these coefficients, in the order of `DECODE_FIGURES`."""
+    return DecodeLaw(**dict(zip(DecodeLaw.__dataclass_fields__, whole_ps(coefficients_ns), strict=True)))
+
+
+def mixed_law(coefficients_ns: Floats) -> MixedLaw:
+    """The law with these coefficients, in the order of `MIXED_FIGURES`."""
+    return MixedLaw(**dict(zip(MixedLaw.__dataclass_fields__, whole_ps(coefficients_ns), strict=True)))
+
+
 def fit_decode(loads: Sequence[StepLoad], measured_ns: Floats) -> DecodeLaw:
     """The affine law of steps that only decode."""
-    return DecodeLaw(**_named(DecodeLaw, whole_ps(fit_relative(columns(loads, DECODE_FIGURES), measured_ns))))
+    return decode_law(fit_relative(columns(loads, DECODE_FIGURES), measured_ns))
 
 
 def fit_mixed(loads: Sequence[StepLoad], measured_ns: Floats, without: Sequence[str] = ()) -> MixedLaw:
     """The affine law of steps with prefill tokens; figures of `without` get no coefficient."""
-    return MixedLaw(**_named(MixedLaw, whole_ps(fit_relative(columns(loads, MIXED_FIGURES, without), measured_ns))))
+    return mixed_law(fit_relative(columns(loads, MIXED_FIGURES, without), measured_ns))
 
 
 def fit_mixed_knee(
@@ -56,13 +66,9 @@ def fit_mixed_knee(
     """Several laws whose maximum is the duration of a step with prefill tokens, small steps first."""
     matrix = columns(loads, MIXED_FIGURES, without)
     found = fit_knee(matrix, measured_ns, MIXED_FIGURES.index("prefill_tokens"), num_laws)
-    return tuple(MixedLaw(**_named(MixedLaw, whole_ps(row))) for row in found)
+    return tuple(mixed_law(row) for row in found)
 
 
 def predicted_ns(step_time: StepTime | AnyStepTime, loads: Sequence[StepLoad]) -> Floats:
     """What a step time says of each load, exactly as the engine would use it."""
     return np.array([float(step_time.mixed_ns(load)) for load in loads])
-
-
-def _named(law: type[DecodeLaw | MixedLaw], values: Sequence[int]) -> dict[str, int]:
-    return dict(zip(law.__dataclass_fields__, values, strict=True))

@@ -9,20 +9,23 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
 
-from kvlab.core.step_time import StepLoad, chunk_pairs
+from kvlab.core.step_time import StepLoad
 from kvlab.errors import ConfigError, MeasurementError
 from kvlab.strict_json import unique_keys
-from kvlab.units import NS_PER_MS, NS_PER_S, NS_PER_US, parse_count, parse_decimal, parse_duration_ns
+from kvlab.units import NS_PER_MS, NS_PER_S, NS_PER_US, parse_count
 
 NEEDED: Final = ("num_decodes", "decode_context")
 OPTIONAL: Final = ("prefill_tokens", "prefill_context", "num_prefills", "chunk_context", "num_running")
-_UNITS: Final = {"dur_ns": 1, "dur_us": NS_PER_US, "dur_ms": NS_PER_MS, "dur_s": NS_PER_S}
+_SIZES: Final = {"ns": 1, "us": NS_PER_US, "µs": NS_PER_US, "ms": NS_PER_MS, "s": NS_PER_S}
+_DURATION: Final = re.compile(r"([0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]{1,2})?)\s*([a-zµ]*)")
+_COLUMNS: Final = ("dur", "dur_ns", "dur_us", "dur_ms", "dur_s")
 _BENCH: Final = ("completed", "duration", "total_input_tokens", "total_output_tokens", "mean_ttft_ms", "mean_tpot_ms")
 
 
@@ -77,7 +80,7 @@ def read_measurements(path: str) -> StepLog | BenchResult:
 def _step_log(path: str, text: str) -> StepLog:
     reader = csv.reader(text.splitlines())
     header = [name.strip() for name in next(reader, [])]
-    duration = [name for name in header if name == "dur" or name in _UNITS]
+    duration = [name for name in header if name in _COLUMNS]
     if len(duration) != 1:
         found = ", ".join(duration) or "none"
         raise MeasurementError(path, f"needs one column dur, dur_ns, dur_us, dur_ms or dur_s; found: {found}", line=1)
@@ -110,14 +113,20 @@ def _steps(path: str, reader: Any, header: list[str], duration: str) -> Iterator
 
 
 def _duration(text: str, column: str) -> int:
-    if column == "dur":
-        if text.replace(".", "", 1).isdigit():
-            raise ConfigError(column, text, 'needs a unit, such as "12.5 ms", or the column a name such as dur_ms')
-        ns = parse_duration_ns(text, column)
-    else:
-        ns = round(parse_decimal(text, column) * _UNITS[column])
-    if ns < 1:
-        raise ConfigError(column, text, "must be more than 0")
+    """Whole ns, rounded: what a clock says has more digits than it knows."""
+    match = _DURATION.fullmatch(text)
+    if match is None:
+        raise ConfigError(
+            column, text, "expected a duration, such as 12.5 ms" if column == "dur" else "expected a number"
+        )
+    number, unit = match[1], match[2]
+    if column == "dur" and unit not in _SIZES:
+        raise ConfigError(column, text, 'needs a unit, such as "12.5 ms", or the column a name such as dur_ms')
+    if column != "dur" and unit:
+        raise ConfigError(column, text, f"expected a number: the column's name says the unit, {column[4:]}")
+    ns = round(Decimal(number) * _SIZES[unit or column[4:]])
+    if not 1 <= ns <= 10**15:
+        raise ConfigError(column, text, "must be more than 0 and at most 10^6 s")
     return ns
 
 
@@ -146,6 +155,7 @@ def _load(values: Mapping[str, str]) -> StepLoad:
 def even_pairs(tokens: int, before: int, chunks: int) -> int:
     """(query, key) pairs when chunks are alike, rounded down: what can be said without a column for it.
 
+    >>> from kvlab.core.step_time import chunk_pairs
     >>> even_pairs(100, 50, 1) == chunk_pairs(100, 50), even_pairs(100, 0, 2) == 2 * chunk_pairs(50, 0)
     (True, True)
     """
