@@ -123,6 +123,7 @@ def test_pages_need_no_unicode(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Non
         (("--model", "Qwen/Qwen3-8B", "--gpu", "H100", "--gpu-memory-utilization", "95"), "(95 % is 0.95)"),
         (("--model", "Qwen/Qwen3-8B"), "give --gpu or --gpu-memory"),
         ((), "give --model"),
+        (("--gpu", "H100", "--gpu", "A100"), "is given twice, as --gpu H100 and as --gpu A100"),
     ],
 )
 def test_errors_are_one_line_with_a_remedy(args: tuple[str, ...], message: str, cli: Cli) -> None:

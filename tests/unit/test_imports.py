@@ -113,7 +113,14 @@ def test_imports_point_down(module: str, path: Path) -> None:
 
 @pytest.mark.parametrize(
     "statement",
-    ["import kvlab", "import kvlab.cli", "import kvlab.scenarios", "import kvlab.core.engine", "import kvlab.settings"],
+    [
+        "import kvlab",
+        "import kvlab.cli",
+        "import kvlab.scenarios",
+        "import kvlab.core.engine",
+        "import kvlab.settings",
+        "import kvlab; kvlab.capacity",
+    ],
 )
 def test_nothing_heavy_is_loaded(statement: str) -> None:
     code = f"{statement}; import sys; print([m for m in {HEAVY!r} if m in sys.modules])"

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
+from kvlab.cli.options import OnceCommand
+
 if TYPE_CHECKING:
     from kvlab.sizing.result import Capacity
 
@@ -45,7 +47,7 @@ def _inputs(function: _F) -> _F:
     return function
 
 
-@click.command()
+@click.command(cls=OnceCommand)
 @click.option("--json", "as_json", is_flag=True, help="Print every figure as JSON, with its provenance and source.")
 @_inputs
 @click.option("--enforce-eager", is_flag=True, help="Without CUDA graphs.")

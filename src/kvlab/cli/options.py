@@ -39,12 +39,11 @@ class SettingOption(click.Option):
         self.setting = setting
 
 
-class ScenarioCommand(click.Command):
-    """A command with one flag per setting: help in sections, and events that need no value (`--burst`)."""
+class OnceCommand(click.Command):
+    """A command whose options have one value each."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Gives bare events their value before click takes the next word for it."""
-        args = [_with_value(arg, args[i + 1 : i + 2]) for i, arg in enumerate(args)]
+        """Refuses contradictions before click takes the last of them."""
         self._refuse_contradictions(ctx, args)
         return super().parse_args(ctx, args)
 
@@ -67,6 +66,14 @@ class ScenarioCommand(click.Command):
             before, before_shown = given.setdefault(option.name, (value, shown))
             if value != before:
                 raise ConfigError(str(option.name), value, f"is given twice, as {before_shown} and as {shown}")
+
+
+class ScenarioCommand(OnceCommand):
+    """A command with one flag per setting: help in sections, and events that need no value (`--burst`)."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Gives bare events their value before click takes the next word for it."""
+        return super().parse_args(ctx, [_with_value(arg, args[i + 1 : i + 2]) for i, arg in enumerate(args)])
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The command's own options first, then settings by group."""

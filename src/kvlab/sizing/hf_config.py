@@ -13,6 +13,17 @@ from kvlab.sizing.architectures import Architecture
 from kvlab.strict_json import unique_keys
 
 _MAX_FILE_BYTES: Final = 2**22
+_MAX_COUNT: Final = 2**16
+"""Most layers, heads and experts that are believed."""
+_MAX_WIDTH: Final = 10**9
+_COUNTS: Final = (
+    "num_hidden_layers",
+    "num_attention_heads",
+    "num_key_value_heads",
+    "kv_heads",
+    "experts",
+    "num_experts",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,8 +166,9 @@ class _Fields:
             value = self.get(key)
             if value is None:
                 continue
-            if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= 10**9:
-                raise ConfigError(f"{self.name}: {key}", value, f"expected a whole number from {least}")
+            most = _MAX_COUNT if key in _COUNTS else _MAX_WIDTH
+            if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+                raise ConfigError(f"{self.name}: {key}", value, f"expected a whole number from {least} to {most:,}")
             return value
         return None
 

@@ -7,6 +7,7 @@ from fractions import Fraction
 import pytest
 
 from kvlab.sizing.accuracy import Check, activations, band, from_scratch, given_kv
+from kvlab.sizing.compute import capacity
 from kvlab.units import GIB
 
 COMPARED = [check for check in given_kv() if check.why is None]
@@ -63,3 +64,11 @@ def test_a_band_is_of_absolute_errors() -> None:
     assert band(checks).four_fifths == Fraction(4, 100)
     assert band(checks).worst == Fraction(10, 100)
     assert band(checks).above == 4
+
+
+@pytest.mark.parametrize(("dtype", "logged"), [("auto", 389_872), ("fp8", 779_760)])
+def test_pools_that_nothing_was_fitted_to_are_within_one_percent(dtype: str, logged: int) -> None:
+    found = capacity(  # vllm-project/vllm#42058, August 2026; its utilisation isn't stated
+        model="Qwen/Qwen3-8B", gpu="A100-80GB", kv_cache_dtype=dtype, gpu_memory_utilization="0.9"
+    )
+    assert found.kv_cache_tokens == pytest.approx(logged, rel=0.01)

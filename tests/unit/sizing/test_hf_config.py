@@ -200,6 +200,7 @@ def test_how_weights_are_stored_is_read(quantisation: object, stored: str) -> No
         ({"num_hidden_layers": None}, "num_hidden_layers = None: is missing"),
         ({"num_hidden_layers": "32"}, 'num_hidden_layers = "32": expected a whole number'),
         ({"vocab_size": 0}, "vocab_size = 0: expected a whole number from 1"),
+        ({"num_hidden_layers": 10**6}, "num_hidden_layers = 1000000: expected a whole number from 1 to 65,536"),
         ({"head_dim": None, "hidden_size": 4097}, "isn't a multiple of 32 heads"),
         ({"quantization_config": {"quant_method": "bitnet"}}, 'quant_method = "bitnet": not known: awq'),
     ],
