@@ -1,0 +1,66 @@
+"""The step time of a GPU and a model by their rows in the tables of `kvlab.sizing`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from kvlab.sizing.architectures import Architecture
+from kvlab.sizing.dtypes import AUTO, kv_element_bytes
+from kvlab.sizing.gpus import Gpu
+from kvlab.step_time.profiles import Profile
+from kvlab.step_time.roofline import ModelFigures, assumed_profile, profile_for
+
+_MEASURED_DTYPES: Final = ("bf16", "fp16")
+"""Weights of every fitted profile."""
+_EIGHT_BITS: Final = "fp8"
+
+
+def step_profile(
+    gpu: Gpu, architecture: Architecture, tp: int = 1, *, weight_dtype: str = AUTO, kv_cache_dtype: str = AUTO
+) -> Profile:
+    """The measured profile of these, or an assumed roofline that says so.
+
+    A profile is measured with 16-bit weights and KV; with others the roofline takes its place.
+
+    Args:
+        tp: GPUs that share each layer.
+        weight_dtype: a key of `WEIGHT_DTYPES`, or "auto" for the model's own.
+        kv_cache_dtype: as vLLM names it.
+    """
+    dtype = architecture.weight_dtype if weight_dtype == AUTO else weight_dtype
+    element_bytes = kv_element_bytes(kv_cache_dtype, dtype)
+    flops = gpu.bf16_flops_per_s
+    if dtype == _EIGHT_BITS and gpu.fp8_flops_per_s is not None:
+        flops = gpu.fp8_flops_per_s
+    figures = model_figures(architecture, dtype, element_bytes)
+    find = profile_for if dtype in _MEASURED_DTYPES and element_bytes == 2 else assumed_profile
+    found = find(
+        gpu.name, architecture.name, tp, figures, peak_flops=flops, peak_bytes_per_s=gpu.memory_bandwidth_bytes_per_s
+    )
+    if found.assumed and dtype not in _MEASURED_DTYPES:
+        words = f"{found.provenance.fitted_on}; measured with 16-bit weights, assumed to hold for {dtype}"
+        found = replace(found, provenance=replace(found.provenance, fitted_on=words))
+    return found
+
+
+def model_figures(architecture: Architecture, weight_dtype: str, kv_bytes: int) -> ModelFigures:
+    """What a roofline needs to know of a model.
+
+    All experts are read in each step, as they are once a batch is large; sliding windows count as if unbounded.
+
+    Args:
+        kv_bytes: of an element of KV.
+    """
+    layers_with_kv = architecture.layers - architecture.linear_layers
+    width = architecture.query_heads * architecture.head_dim * layers_with_kv // architecture.layers
+    return ModelFigures(
+        layers=architecture.layers,
+        hidden_size=architecture.hidden_size,
+        attention_width=width,
+        layer_params=architecture.active_params - architecture.embedding_params - architecture.head_params,
+        head_params=architecture.embedding_params,
+        kv_bytes_per_token=layers_with_kv * architecture.kv_elements_per_token_per_layer * kv_bytes,
+        layer_weight_bytes=int(architecture.layer_weight_bytes(weight_dtype)),
+        head_weight_bytes=architecture.edge_weight_bytes(architecture.embedding_params, weight_dtype),
+    )
