@@ -22,7 +22,7 @@ LAYERS = {
     "kvlab.reference": 2,
     "kvlab.workloads": 2,
     "kvlab.metrics": 2,
-    "kvlab.step_time": 2,
+    "kvlab.step_time": 3,
     "kvlab.hardware": 2,
     "kvlab.settings": 3,
     "kvlab.setting_table": 3,
