@@ -147,6 +147,19 @@ def test_two_missions_from_load_to_stars(visit: Visit, tables: dict[str, Any], n
     expect(card_of(lab, third).get_by_role("button", name="Load mission setup")).to_be_visible()
 
 
+@pytest.mark.parametrize("query", ["", "?max_num_seqs=48&seed=7"])
+def test_a_link_to_a_mission_begins_it(visit: Visit, query: str) -> None:
+    lab = visit(f"{query}#mission=cap-concurrency")
+    expect(lab.knob("max_num_seqs").locator("output")).to_have_text("256 sequences")
+    expect(lab.page.get_by_role("switch", name="Longer answers")).to_be_checked()
+    expect(card_of(lab, "cap-concurrency").locator(".question")).to_be_visible()
+
+
+def test_a_link_to_a_moved_mission_keeps_its_levers(visit: Visit) -> None:
+    lab = visit("?longer_answers=2&max_num_seqs=40&request_rate=2.2#mission=cap-concurrency")
+    expect(lab.knob("max_num_seqs").locator("output")).to_have_text("40 sequences")
+
+
 def test_hints_come_one_by_one(lab: LabPage) -> None:
     load(lab, "cap-concurrency")
     card = card_of(lab, "cap-concurrency")

@@ -57,11 +57,17 @@ export class Session {
     const { lab, changes, problem } = readQuery(this.labs, location.search);
     const { t, request, mission } = readHash(location.hash);
     const fresh = lab !== this.store.state.lab;
-    const known = this.labs.labs[lab]?.missions.some(({ id }) => id === mission) ? mission : null;
+    const card = this.labs.labs[lab]?.missions.find(({ id }) => id === mission);
     this.#moment = t;
     this.#ahead.forget();
     this.#begin();
-    this.store.set({ ...(fresh ? NEW_LAB : {}), lab, changes, mission: known, picked: request });
+    this.store.set({
+      ...(fresh ? NEW_LAB : {}),
+      lab,
+      changes: card && strays(card, changes) ? { ...card.setup } : changes,
+      mission: card?.id ?? null,
+      picked: request,
+    });
     if (problem) this.#fail(new ApiError(problem));
     else this.#settle(false);
   }
@@ -166,6 +172,15 @@ export class Session {
     const error = reason instanceof ApiError ? reason : new ApiError(`The page can't show this run: ${String(reason)}`);
     this.store.set({ error, playing: false });
   }
+}
+
+/**
+ * Whether a link to a mission has another setup than the mission's, levers apart: then the mission begins anew.
+ * @param {import("./types.js").MissionCard} card
+ * @param {Changes} changes
+ */
+function strays({ levers, setup }, changes) {
+  return Object.keys({ ...setup, ...changes }).some((name) => !levers.includes(name) && setup[name] !== changes[name]);
 }
 
 /** What a lab starts with. */
