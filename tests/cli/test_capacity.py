@@ -8,6 +8,11 @@ from pathlib import Path
 import pytest
 from tests.cli.terminals import Cli
 
+import kvlab
+from kvlab.cli.capacity_page import page
+from kvlab.cli.terminal import Terminal, visible_length
+from kvlab.sizing.accuracy import band, from_scratch
+
 QWEN = ("capacity", "--model", "Qwen/Qwen2.5-7B-Instruct", "--gpu", "A100-80GB")
 SIXTEEN_GIB = ("capacity", "--model", "Qwen/Qwen2.5-7B-Instruct", "--kv-cache-memory-bytes", "16GiB")
 
@@ -103,6 +108,23 @@ def test_a_config_file_is_a_model(cli: Cli, tmp_path: Path) -> None:
     document = json.loads(cli("capacity", "--model", path, "--gpu", "H100", "--json").out)
     assert document["kv_bytes_per_token"]["value"] == 131_072
     assert document["max_model_len"]["value"] == 131_072
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_pages_fit_the_terminal(width: int) -> None:
+    found = kvlab.capacity(
+        model="google/gemma-3-27b-it",
+        gpu="H100",
+        prompt_tokens="exponential(9000)",
+        output_tokens=3,
+        engine_version="0.19",
+    )
+    text = page(found, band(from_scratch()), None, Terminal(width=width, colour=True))
+    assert max(map(visible_length, text.splitlines())) <= width
+    refused = kvlab.capacity(model="meta-llama/Llama-3.1-8B", gpu="RTX-3090", max_model_len=131_072)
+    text = page(refused, None, "--tensor-parallel-size 2", Terminal(width=width))
+    words = [word for word in text.split() if len(word) > width - 2]
+    assert words == ["https://docs.vllm.ai/en/latest/configuration/conserving_memory/"] * (width == 60)
 
 
 def test_pages_need_no_unicode(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

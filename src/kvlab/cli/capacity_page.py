@@ -6,7 +6,7 @@ import textwrap
 from fractions import Fraction
 from typing import Final
 
-from kvlab.cli.terminal import Terminal, columns, flow, pad
+from kvlab.cli.terminal import Terminal, columns, flow, pad, visible_length
 from kvlab.sizing.accuracy import Band
 from kvlab.sizing.figures import Figure
 from kvlab.sizing.memory import Waterfall
@@ -107,7 +107,8 @@ def _waterfall(found: Capacity, split: Waterfall, terminal: Terminal) -> list[st
         lines.append(_bar_line(label, size, _bar(start, end, total, width), figure, colour, terminal))
     if not split.graphs_counted and split.graph_bytes:
         more = format_bytes(split.graph_bytes)
-        lines.append(terminal.style(f"CUDA graphs take {more} more, of what the engine doesn't use.", "dim"))
+        said = textwrap.wrap(f"CUDA graphs take {more} more, of what the engine doesn't use.", terminal.width)
+        lines += [terminal.style(line, "dim") for line in said]
     return lines
 
 
@@ -168,12 +169,21 @@ def _facts(found: Capacity, terminal: Terminal) -> list[str]:
     table = [
         [label, text, terminal.style(figures[name].provenance, "dim") if name else ""] for label, text, name in rows
     ]
-    assumed = [name for name in ("max_model_len", "block_size") if figures[name].provenance == "assumed"]
     lines = columns(table, "<<<")
+    if max(map(visible_length, lines)) > terminal.width:
+        lines = [line for label, text, _ in rows for line in _wrapped(label, text, terminal.width)]
+    assumed = [name for name in ("max_model_len", "block_size") if figures[name].provenance == "assumed"]
     if assumed:
         named = ", ".join(f"{name} {figures[name].value:,}" for name in assumed)
-        lines.append(terminal.style(f"Assumed, because not given: {named}.", "dim"))
+        said = textwrap.wrap(f"Assumed, because not given: {named}.", terminal.width)
+        lines += [terminal.style(line, "dim") for line in said]
     return lines
+
+
+def _wrapped(label: str, text: str, width: int) -> list[str]:
+    """A row of a terminal that is too narrow for provenances beside it."""
+    first, *rest = textwrap.wrap(text, width - _LABEL_WIDTH)
+    return [f"{label:<{_LABEL_WIDTH}}{first}", *(" " * _LABEL_WIDTH + line for line in rest)]
 
 
 def _band(errors: Band) -> str:
