@@ -123,8 +123,8 @@ def test_pages_fit_the_terminal(width: int) -> None:
     assert max(map(visible_length, text.splitlines())) <= width
     refused = kvlab.capacity(model="meta-llama/Llama-3.1-8B", gpu="RTX-3090", max_model_len=131_072)
     text = page(refused, None, "--tensor-parallel-size 2", Terminal(width=width))
-    words = [word for word in text.split() if len(word) > width - 2]
-    assert words == ["https://docs.vllm.ai/en/latest/configuration/conserving_memory/"] * (width == 60)
+    assert "https://docs.vllm.ai/en/latest/configuration/conserving_memory/" in text.split()
+    assert all(len(line) <= width or "https://" in line for line in text.splitlines())
 
 
 def test_pages_need_no_unicode(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

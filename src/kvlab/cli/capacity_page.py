@@ -59,11 +59,8 @@ def _title(found: Capacity, terminal: Terminal) -> list[str]:
 def _answer(found: Capacity, terminal: Terminal) -> list[str]:
     if found.refusal is not None:
         head = terminal.style("The engine doesn't start. It says:", "bold", "red")
-        return [
-            head,
-            "",
-            *textwrap.wrap(found.refusal, terminal.width - 2, initial_indent="  ", subsequent_indent="  "),
-        ]
+        said = textwrap.wrap(found.refusal, terminal.width - 2, break_long_words=False, break_on_hyphens=False)
+        return [head, "", *("  " + line for line in said)]
     tokens = f"{found.kv_cache_tokens:,} tokens of KV fit."
     rest = f"That is {_requests(found.max_concurrency)} requests of {found.plan.max_model_len:,} tokens at once"
     if found.by_lengths is None:
