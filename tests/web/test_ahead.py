@@ -164,3 +164,13 @@ def test_the_next_stops_are_known_before_they_are_asked_for(client: httpx.Client
     assert found is not None
     assert client.get(SHORT + "70001").content == found[0]
     assert server._cache.get(scenarios[1]) is None  # three are planned, two of them nonsense
+
+
+def test_a_slider_with_the_focus_is_worked_ahead_for(client: httpx.Client, server: Server) -> None:
+    answer = client.get("/api/ahead?lab=preemption-lab&duration_ns=2 s", headers={"X-Ahead": "seed=70011&seed=70012"})
+    assert (answer.status_code, answer.content) == (204, b"")
+    for seed in (70_011, 70_012):
+        scenario = kvlab.scenario("preemption-lab", duration_ns="2 s", seed=seed)
+        assert eventually(lambda wanted=scenario: server._cache.get(wanted) is not None)  # type: ignore[misc]
+    assert client.get("/api/ahead?lab=preemption-lab").status_code == 204
+    assert client.get("/api/ahead?lab=preemption-lab&lab=x").status_code == 400

@@ -1,6 +1,7 @@
 """Work ahead: while a person looks at a run, those that the next move of the same knob would ask for.
 
-The page says which they are, in a header of its request: `X-Ahead: request_rate=2.9&request_rate=2.8`, likeliest first.
+The page says which they are, in a header of its request: `X-Ahead: request_rate=2.9&request_rate=2.8`, likeliest first;
+when a slider gets the focus, in a request of its own.
 One run at a time is worked on, on a worker that nobody else has a use for, and it makes way for any job that has to
 wait. Whoever asks for a run that is being worked on gets that one.
 """

@@ -91,6 +91,7 @@ class Server:
             Route("/", self._page),
             Route("/api/labs", self._send_labs),
             Route("/api/run", self._guarded(self._run)),
+            Route("/api/ahead", self._guarded(self._expect)),
             Route("/api/request", self._guarded(self._request)),
             Route("/api/scenario", self._guarded(self._scenario)),
             Route("/api/trace", self._guarded(self._trace), methods=["POST"]),
@@ -186,7 +187,7 @@ class Server:
         job = RunJob(scenario=scenario, shown=shown, trace=token, packed=packed)
         ahead = request.headers.get("x-ahead")
         if ahead is not None:
-            asyncio.get_running_loop().call_later(AFTER_S, self._plan, job, ahead, fields)
+            asyncio.get_running_loop().call_later(AFTER_S, self._plan, ahead, fields, packed)
         if found is None:
             answer = await self._work(request, job, client)
             if isinstance(answer, Refusal):
@@ -199,14 +200,21 @@ class Server:
         if isinstance(answer, bytes):
             self._cache.put(job.scenario, answer, packed=job.packed)
 
-    def _plan(self, job: RunJob, header: str, fields: Mapping[str, str]) -> None:
+    async def _expect(self, request: Request) -> Response:
+        """Nothing is asked for yet: a slider got the focus."""
+        fields = fields_of(request.url.query)
+        take_client(fields, None)
+        self._plan(request.headers.get("x-ahead", ""), fields, _takes_gzip(request) and not _is_near(request))
+        return Response(status_code=204, headers={"Cache-Control": "no-store"})
+
+    def _plan(self, header: str, fields: Mapping[str, str], packed: bool) -> None:
         """Has those runs worked on that are likely to be asked for next; a guess that can't be run is left out."""
         jobs = []
         for changed in neighbours(header, fields):
             with suppress(KvlabError, RefusedError):
                 scenario, _, _ = self._scenarios(changed)
                 if self._cache.get(scenario) is None:
-                    jobs.append(RunJob(scenario=scenario, shown=scenario, packed=job.packed))
+                    jobs.append(RunJob(scenario=scenario, shown=scenario, packed=packed))
         self._ahead.plan(jobs)
 
     async def _request(self, request: Request) -> Response:

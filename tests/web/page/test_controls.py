@@ -153,6 +153,10 @@ def test_the_server_hears_which_stops_are_likely_next(lab: LabPage, tables: dict
     stops = next(control for control in controls if control["name"] == "request_rate")
     place = stops["values"].index(stops["default"])
     slider = lab.slider("request_rate")
+    with lab.page.expect_request("**/api/ahead?*") as told:
+        slider.focus()
+    near = [stops["values"][place - 1], stops["values"][place + 1]]
+    assert parse_qs(told.value.all_headers()["x-ahead"]) == {"request_rate": near}
     for key, step in (("ArrowLeft", -1), ("ArrowLeft", -1), ("PageUp", None), ("ArrowRight", 1)):
         with lab.page.expect_request("**/api/run?*") as asked:
             slider.press(key)

@@ -36,9 +36,24 @@ export class Ahead {
     const step = place - this.#place;
     this.#place = place;
     if (place < 0 || !step || "trace" in changes) return null;
-    const next = [place + step, place + 2 * step, place - step].map((at) => this.#stops[at]);
-    const params = new URLSearchParams();
-    for (const value of next) if (value !== undefined) params.append(this.#name, value);
-    return params.toString() || null;
+    return listed(this.#name, this.#stops, [place + step, place + 2 * step, place - step]);
   }
+}
+
+/**
+ * The stops on both sides of a slider that was not moved yet.
+ * @param {string} name  of the setting
+ * @param {string[]} stops  its values in order
+ * @param {string} text  where it is
+ */
+export function around(name, stops, text) {
+  const place = stops.indexOf(text);
+  return place < 0 ? null : listed(name, stops, [place - 1, place + 1]);
+}
+
+/** @param {string} name @param {string[]} stops @param {number[]} places  some may be off either end */
+function listed(name, stops, places) {
+  const params = new URLSearchParams();
+  for (const value of places.map((at) => stops[at])) if (value !== undefined) params.append(name, value);
+  return params.toString() || null;
 }

@@ -54,6 +54,15 @@ export async function fetchRun(query, signal, ahead = null, purpose = "run") {
 }
 
 /**
+ * What is likely to be asked for, before it is; nobody waits for an answer.
+ * @param {string} query  of the setup at hand
+ * @param {string} ahead  as in `fetchRun`
+ */
+export function tellAhead(query, ahead) {
+  fetch(`api/ahead?${query}`, { headers: { "X-Ahead": ahead } }).catch(() => {});
+}
+
+/**
  * Where one request is at a moment: its block tables and its life.
  * @param {string} query
  * @param {number} id

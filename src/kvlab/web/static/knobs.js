@@ -34,6 +34,7 @@ function rangeKnob(control, session, price) {
     "aria-labelledby": `${id}-label`,
     input: () => session.edit(control.name, stops[input.valueAsNumber] ?? control.default, stops),
     change: () => session.commit(),
+    focus: () => session.aim(control.name, stops),
   });
   const row = h(
     "div",

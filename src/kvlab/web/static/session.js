@@ -1,7 +1,7 @@
 /** What a reader can do to the setup: change it, commit it, go back, play a mission; and what follows from that. */
 
-import { Ahead } from "./ahead.js";
-import { ApiError, CONFLICT, fetchRun, queryOf } from "./api.js";
+import { Ahead, around } from "./ahead.js";
+import { ApiError, CONFLICT, fetchRun, queryOf, tellAhead } from "./api.js";
 import { addressOf, readHash, readQuery } from "./link.js";
 import { tellingMoment } from "./moments.js";
 import { Runner } from "./runner.js";
@@ -90,6 +90,17 @@ export class Session {
     this.#begin();
     this.store.set({ changes: this.#changed({ ...this.store.state.changes, [name]: text }) });
     this.#run(false);
+  }
+
+  /**
+   * A slider is likely to be moved.
+   * @param {string} name
+   * @param {string[]} stops
+   */
+  aim(name, stops) {
+    const { busy, changes } = this.store.state;
+    const likely = around(name, stops, this.valueOf(name));
+    if (!busy && likely && !("trace" in changes)) tellAhead(this.query, likely);
   }
 
   /** The value that was set last is meant: the address bar takes it, and deltas compare with it from now on. */
