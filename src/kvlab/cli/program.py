@@ -27,6 +27,7 @@ COMMANDS: Final = {
     "run": "Simulate a lab on drawn traffic or on a trace.",
     "compare": "Put runs side by side, with the change of every figure.",
     "capacity": "How many tokens and requests fit on a GPU, and where its memory goes.",
+    "calibrate": "Fit how long a step lasts to your own measurements.",
     "explain": "Say what a metric or a setting means, and what engines call it.",
     "trace": "Describe, convert, cut, scale or make a request trace.",
     "verify": "Replay goldens with both engines, and show the first difference.",
