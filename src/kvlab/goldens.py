@@ -307,7 +307,7 @@ def first_difference(expected: Result, got: Result) -> Difference | None:
     if difference is not None:
         return difference
     for field in dict.fromkeys((*got, *expected)):
-        place = _differ(expected.get(field, ABSENT), got.get(field, ABSENT), field)
+        place = differ(expected.get(field, ABSENT), got.get(field, ABSENT), field)
         if place is not None:
             return Difference(None, *place)
     return None
@@ -316,7 +316,7 @@ def first_difference(expected: Result, got: Result) -> Difference | None:
 def first_row_difference(expected: list[Row], got: list[Row]) -> Difference | None:
     """Where two step logs first differ, as far as both go."""
     for step, (expected_row, got_row) in enumerate(zip(expected, got, strict=False)):
-        place = _differ(expected_row, got_row, "")
+        place = differ(expected_row, got_row, "")
         if place is not None:
             return Difference(step, *place)
     return None
@@ -325,18 +325,18 @@ def first_row_difference(expected: list[Row], got: list[Row]) -> Difference | No
 ABSENT: Final = "(no such field)"
 
 
-def _differ(expected: object, got: object, path: str) -> tuple[str, object, object] | None:
+def differ(expected: object, got: object, path: str) -> tuple[str, object, object] | None:
     """(path, expected, got) of the first value that differs, types included: 1.0 and True are not 1."""
     if isinstance(expected, dict) and isinstance(got, dict):
         for key in dict.fromkeys((*got, *expected)):
             inner = f"{path}.{key}" if path else str(key)
-            place = _differ(expected.get(key, ABSENT), got.get(key, ABSENT), inner)
+            place = differ(expected.get(key, ABSENT), got.get(key, ABSENT), inner)
             if place is not None:
                 return place
         return None
     if isinstance(expected, list) and isinstance(got, list) and len(expected) == len(got):
         for index, (one, other) in enumerate(zip(expected, got, strict=True)):
-            place = _differ(one, other, f"{path}[{index}]")
+            place = differ(one, other, f"{path}[{index}]")
             if place is not None:
                 return place
         return None

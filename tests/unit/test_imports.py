@@ -39,6 +39,7 @@ LAYERS = {
     "kvlab.plots": 3,
     "kvlab.comparison": 3,
     "kvlab.goldens": 3,
+    "kvlab.vllm_goldens": 3,
     "kvlab.api": 4,
     "kvlab.planner": 5,
     "kvlab.prices": 5,
@@ -57,7 +58,7 @@ APART = {  # same layer, but strangers to each other
 }
 FRONT_DOORS = {"kvlab.cli.lab": "kvlab.web.serve"}
 """The one thing that a module may import of a stranger: `kvlab lab` serves the page."""
-REFERENCE_MAY = ("request", "records", "config", "memory", "tally")
+REFERENCE_MAY = ("request", "records", "config", "memory", "tally", "step_time")
 
 
 def modules() -> list[tuple[str, Path]]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kvlab.core.step_time import StepTime
 from kvlab.errors import ConfigError
 
 
@@ -78,6 +79,47 @@ class BlockTableLabConfig:
 
 
 LabConfig = PreemptionLabConfig | BlockTableLabConfig
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VllmV1Config:
+    """docs/vllm-v1.md: the scheduler of vLLM's V1 engine."""
+
+    num_gpu_blocks: int
+    """Blocks of the pool. Block 0 is never handed out: one less can be used."""
+    block_size: int
+    """Tokens per block."""
+    max_num_seqs: int
+    """Most requests in the running list."""
+    max_num_batched_tokens: int
+    """Token budget of one step, decodes included."""
+    max_model_len: int
+    """Most tokens of a prompt and its answer; a prompt of so many is turned away."""
+    enable_chunked_prefill: bool = True
+    long_prefill_token_threshold: int = 0
+    """Most tokens of one request in one step; 0 is no limit."""
+    enable_prefix_caching: bool = False
+    policy: str = "fcfs"
+    """A key of `kvlab.core.policies.POLICIES`: fcfs or priority."""
+    watermark_blocks: int = 0
+    """Free blocks that an admission must leave, unless nothing is running."""
+    reserve_full_prompt: bool = True
+    """Whether an admission needs room for all known tokens, not just for its first chunk."""
+    step_time: StepTime
+
+    def __post_init__(self) -> None:
+        _at_least(self, 2, "num_gpu_blocks")
+        _at_least(self, 1, "block_size", "max_num_seqs", "max_num_batched_tokens")
+        _at_least(self, 2, "max_model_len")
+        _at_least(self, 0, "long_prefill_token_threshold", "watermark_blocks")
+
+    @property
+    def usable_blocks(self) -> int:
+        """All blocks but block 0."""
+        return self.num_gpu_blocks - 1
+
+
+EngineConfig = LabConfig | VllmV1Config
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

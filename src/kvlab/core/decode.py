@@ -7,10 +7,20 @@ two numbers, fixed when it starts to decode, say everything: it needs a block in
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from heapq import heappop, heappush
+from typing import Protocol
 
-from kvlab.core.blocks import BlockPool
 from kvlab.core.sequence import NEVER, Job, Seq
+
+
+class Pool(Protocol):
+    """Blocks that are free."""
+
+    num_free: int
+
+    def extend_each(self, tables: Collection[list[int]]) -> None:
+        """One more block for each table, in order."""
 
 
 class DecodeBatch:
@@ -52,7 +62,7 @@ class DecodeBatch:
         if not is_last:  # admitted before a sequence that came back from the swap space already decoding
             self.phases[seq.phase] = dict(sorted(members.items()))
 
-    def grow(self, step: int, pool: BlockPool) -> bool:
+    def grow(self, step: int, pool: Pool) -> bool:
         """A block for each table that is full in this step; False, and nothing done, if they don't suffice."""
         tables = self.phases[step % len(self.phases)]
         if tables:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from kvlab.core.config import METRICS, LabConfig, Recording, Slo
+from kvlab.core.config import METRICS, EngineConfig, Recording, Slo
 from kvlab.core.ledger import Ledger
 from kvlab.core.recent_max import RecentMax
 from kvlab.core.records import RunRecord
@@ -29,7 +29,7 @@ QUIET_STEPS: Final = 4096  # in one go, so that a monitor is asked in good time
 
 
 def simulate(
-    config: LabConfig,
+    config: EngineConfig,
     source: RequestSource,
     *,
     recording: Recording = METRICS,
@@ -58,7 +58,7 @@ class Engine:
 
     def __init__(
         self,
-        config: LabConfig,
+        config: EngineConfig,
         source: RequestSource,
         *,
         recording: Recording = METRICS,
@@ -85,14 +85,15 @@ class Engine:
         must_decide = True
         while True:
             if self._next_arrival_ns <= self.now_ns or not scheduler.running:
-                is_blocked = bool(scheduler.waiting)  # then who arrives now waits behind those that do not fit
-                if not self._deliver():
+                must_decide = must_decide or not scheduler.holds_back_newcomers
+                if not self._may_go_on() or not self._deliver():
                     return self._close(stopped=False)
-                must_decide = must_decide or not is_blocked
             if check:
                 scheduler.check(self.step)
             if must_decide:
                 must_decide = self._full_step()
+                if scheduler.is_livelocked and self._next_arrival_ns == NEVER:
+                    return self._close(stopped=False)
             if not must_decide:
                 must_decide = self._quiet_steps()
             countdown -= 1
@@ -101,6 +102,17 @@ class Engine:
                 self.ledger.digest()
                 if monitor is not None and monitor(self.now_ns, self.ledger.finished + self.ledger.rejected):
                     return self._close(stopped=True)
+
+    def _may_go_on(self) -> bool:
+        """Where nothing can move, the clock jumps to the next arrival. False when there is none."""
+        if not self.scheduler.is_stuck:
+            return True
+        if self._next_arrival_ns == NEVER:
+            return False
+        if self._next_arrival_ns > self.now_ns:
+            self._idle_ns += self._next_arrival_ns - self.now_ns
+            self.now_ns = self._next_arrival_ns
+        return True
 
     def _deliver(self) -> bool:
         """Arrivals up to now join the queue; an idle clock jumps to the next one. False when the run is over."""
@@ -119,13 +131,13 @@ class Engine:
             self.now_ns = self._next_arrival_ns
 
     def _receive(self, request: Request) -> None:
-        if request.prompt_tokens < 1 or not request.output_tokens or min(request.output_tokens) < 1:
+        if request.prompt_tokens < 0 or not request.output_tokens or min(request.output_tokens) < 1:
             raise ConfigError(
                 f"request {request.id}", tuple(request[2:4]), "prompt and outputs must be at least 1 token"
             )
         self.ledger.arrived += 1
         if self.scheduler.can_ever_run(request):
-            self.scheduler.waiting.add(Job(request))
+            self.scheduler.waiting.add(self.scheduler.job(request))
         else:
             self.ledger.book_rejected(request)
             self._source.ended(request, request.arrival_ns)
@@ -138,7 +150,7 @@ class Engine:
         batch = scheduler.batch
         emitting = gaps = batch.num_seqs
         prefill_tokens = decisions.prefill_tokens
-        dur_ns = self._duration_ns(scheduler.num_running, scheduler.context_tokens, prefill_tokens, decisions.swap_ns)
+        dur_ns = scheduler.duration_ns(decisions)
         self.now_ns = now_ns = start_ns + dur_ns
         if now_ns > self._window_ns:
             self._close_window(0)
@@ -167,6 +179,8 @@ class Engine:
     def _move(self, decisions: Decisions, start_ns: int) -> int:
         """Requests came and went. Returns how many sequences emit without a gap of one step."""
         for job, _ in decisions.preempted:
+            self._pause(job, start_ns)
+        for job in decisions.starved:
             self._pause(job, start_ns)
         self.ledger.book_moves(decisions, start_ns)
         num_seqs = 0

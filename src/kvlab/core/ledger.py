@@ -109,7 +109,7 @@ class Ledger:
         if decisions.preempted:
             self.preemptions += len(decisions.preempted)
             self.swap_outs += sum(outcome == "swap" for _, outcome in decisions.preempted)
-            self.recomputed_tokens += decisions.recomputed_tokens
+        self.recomputed_tokens += decisions.recomputed_tokens
         self.swap_ns += decisions.swap_ns
         self.swapped_tokens += decisions.swapped_tokens
 
@@ -169,6 +169,8 @@ class Ledger:
             busy_ns=busy_ns,
             output_tokens_in_window=in_window,
             swap_ins=scheduler.swap_ins,
+            cached_tokens=scheduler.cached_tokens,
+            queried_tokens=scheduler.queried_tokens,
             cow_copies=scheduler.cow_copies,
             reserved_token_steps=capacity * self.steps - self.free_steps * unit,
             reserved_token_ns=capacity * busy_ns - free_token_ns,
@@ -242,4 +244,5 @@ def _record(job: Job, finish_ns: int | None, *, rejected: bool = False) -> Reque
         job.preemptions,
         job.recomputed_tokens,
         job.swap_outs,
+        job.cached_tokens,
     )

@@ -65,6 +65,8 @@ class RequestRecord(NamedTuple):
     preemptions: int
     recomputed_tokens: int
     swap_outs: int
+    cached_tokens: int = 0
+    """Prompt tokens that were in the prefix cache when it was first admitted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +77,7 @@ class Totals:
     finished: int
     rejected: int
     unfinished: int
-    """Only when a run was stopped early: waiting, running or swapped then."""
+    """Waiting, running or swapped when the run was stopped, or when nothing could move any more."""
     steps: int
     end_ns: int
     """End of the last step; 0 without steps."""
@@ -109,6 +111,10 @@ class Totals:
     peak_running: int
     peak_waiting: int
     peak_reserved_tokens: int
+    cached_tokens: int = 0
+    """Tokens that admissions found in the prefix cache."""
+    queried_tokens: int = 0
+    """Tokens that admissions looked for there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

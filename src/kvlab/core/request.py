@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from typing import NamedTuple, Protocol
+
+Segment = Hashable
+"""A name for a run of tokens. Two tokens are equal when their segments and their offsets in them are."""
+
+
+class Content(NamedTuple):
+    """What the tokens of a request are, as far as others may have the same: for prefix caching."""
+
+    prompt: tuple[tuple[Segment, int, int], ...]
+    """Pieces in order: (segment, offset of the first token in it, tokens), each of at least one token."""
+    output: Segment | None = None
+    """The segment that the generated tokens make up, from offset 0; None: nobody ever repeats them."""
 
 
 class Request(NamedTuple):
@@ -16,6 +28,12 @@ class Request(NamedTuple):
     """One length per parallel sample, each at least 1."""
     hash_ids: tuple[int, ...] = ()
     """One id per block of the prompt where a trace gives them: equal ids, equal prefix up to that block."""
+    priority: int = 0
+    """Smaller is more urgent, under the priority policy."""
+    rank: int = 0
+    """Decides between equal priorities and arrivals, before the id."""
+    content: Content | None = None
+    """None: nobody else has these tokens, unless `hash_ids` say so."""
 
 
 class RequestSource(Protocol):

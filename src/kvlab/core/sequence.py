@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from kvlab.core.memory import Copied
+    from kvlab.core.prefix_pool import Key
     from kvlab.core.request import Request
 
 NEVER: Final = 1 << 62
@@ -41,8 +42,9 @@ class Job:
     """
 
     __slots__ = (
-        "admitted_ns", "base", "computed", "cpu_blocks", "decode_step", "first_token_ns", "id", "known",
-        "last_token_ns", "live", "max_gap_ns", "paused_decode_step", "preemptions", "recomputed_tokens", "request",
+        "admitted_ns", "base", "cached_tokens", "computed", "cpu_blocks", "decode_step", "entered", "first_token_ns",
+        "id", "keys", "known", "last_token_ns", "live", "lost_tokens", "max_gap_ns", "paused_decode_step",
+        "preemptions", "recomputed_tokens", "request",
         "shared_blocks", "shared_tokens", "span_ns", "start_step", "swap_outs", "swap_step",
     )  # fmt: skip
 
@@ -75,6 +77,14 @@ class Job:
         self.preemptions = 0
         self.recomputed_tokens = 0
         self.swap_outs = 0
+        self.cached_tokens = 0
+        """Found in the prefix cache at the first admission."""
+        self.keys: list[Key] = []
+        """What its full blocks hold, as far as anybody asked."""
+        self.entered = 0
+        """Blocks of its table that have an entry in the prefix cache."""
+        self.lost_tokens = 0
+        """Computed tokens that the last preemption threw away."""
 
     @property
     def is_decoding(self) -> bool:

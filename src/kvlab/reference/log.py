@@ -26,11 +26,17 @@ class Life:
         self.preemptions = 0
         self.recomputed_tokens = 0
         self.swap_outs = 0
+        self.cached_tokens = 0
 
     def admit(self, t_ns: int) -> None:
         """A step that begins at `t_ns` admits it; only the first time counts."""
         if self.admitted_ns is None:
             self.admitted_ns = t_ns
+
+    @property
+    def has_finished(self) -> bool:
+        """Whether every sample has emitted its last token."""
+        return [len(times) for times in self.token_times] == list(self.request.output_tokens)
 
     @property
     def first_token_ns(self) -> int:
@@ -53,7 +59,7 @@ class Life:
         return sum(self.gaps) // len(self.gaps) if self.gaps else None
 
     def record(self) -> RequestRecord:
-        """The frozen record of a life that has ended."""
+        """The frozen record of a life."""
         request = self.request
         return RequestRecord(
             id=request.id,
@@ -63,13 +69,14 @@ class Life:
             num_samples=len(request.output_tokens),
             rejected=self.rejected,
             admitted_ns=self.admitted_ns,
-            first_token_ns=None if self.rejected else self.first_token_ns,
-            finish_ns=None if self.rejected else self.finish_ns,
-            tpot_ns=self.tpot_ns,
+            first_token_ns=self.first_token_ns if any(self.token_times) else None,
+            finish_ns=self.finish_ns if self.has_finished else None,
+            tpot_ns=self.tpot_ns if self.has_finished else None,
             max_gap_ns=max(self.gaps, default=0),
             preemptions=self.preemptions,
             recomputed_tokens=self.recomputed_tokens,
             swap_outs=self.swap_outs,
+            cached_tokens=self.cached_tokens,
         )
 
 
@@ -99,6 +106,8 @@ class Log:
         self.swapped_tokens = 0
         self.swap_ns = 0
         self.cow_copies = 0
+        self.cached_tokens = 0
+        self.queried_tokens = 0
         self._tables_every = tables_every
 
     def begin(self, request: Request) -> Life:
@@ -113,16 +122,14 @@ class Log:
         return len(self.steps) % self._tables_every == 0
 
     def close(self, capacity_tokens: int, window_ns: int | None, slo: Slo | None) -> ReferenceRun:
-        """Sum up: nothing waits, runs or is swapped any more."""
-        served = [life for life in self.lives if not life.rejected]
-        for life in served:
-            assert [len(times) for times in life.token_times] == list(life.request.output_tokens), life.request
+        """Sum up: nothing waits, runs or is swapped any more, or nothing can move."""
+        served = [life for life in self.lives if life.has_finished and not life.rejected]
         record = RunRecord(
             totals=self._totals(served, window_ns, slo),
             capacity_tokens=capacity_tokens,
             rejected=tuple(life.request.id for life in self.lives if life.rejected),
             ttft=_tally([life.first_token_ns - life.request.arrival_ns for life in served]),
-            gap=_tally([gap for life in served for gap in life.gaps]),
+            gap=_tally([gap for life in self.lives for gap in life.gaps]),
             tpot=_tally([life.tpot_ns for life in served]),
             e2e=_tally([life.finish_ns - life.request.arrival_ns for life in served]),
             queue_time=_tally([_queue_time_ns(life) for life in served]),
@@ -132,18 +139,22 @@ class Log:
             interrupted=False,
         )
         token_times = {
-            (life.request.id, sample): times for life in served for sample, times in enumerate(life.token_times)
+            (life.request.id, sample): times
+            for life in self.lives
+            if not life.rejected
+            for sample, times in enumerate(life.token_times)
         }
         return ReferenceRun(record=record, tables=self.tables, cpu_tables=self.cpu_tables, token_times=token_times)
 
     def _totals(self, served: list[Life], window_ns: int | None, slo: Slo | None) -> Totals:
         steps = self.steps
-        times = [t_ns for life in served for sample in life.token_times for t_ns in sample]
+        times = [t_ns for life in self.lives for sample in life.token_times for t_ns in sample]
+        rejected = len([life for life in self.lives if life.rejected])
         return Totals(
             arrived=len(self.lives),
             finished=len(served),
-            rejected=len(self.lives) - len(served),
-            unfinished=0,
+            rejected=rejected,
+            unfinished=len(self.lives) - rejected - len(served),
             steps=len(steps),
             end_ns=steps[-1].t_ns if steps else 0,
             busy_ns=sum(step.dur_ns for step in steps),
@@ -153,8 +164,8 @@ class Log:
             paused=len([life for life in served if max(life.gaps, default=0) > PAUSE_NS]),
             preemptions=sum(len(step.preempted) for step in steps),
             prefill_tokens=sum(step.prefill_tokens for step in steps),
-            recomputed_tokens=sum(life.recomputed_tokens for life in served),
-            swap_outs=sum(life.swap_outs for life in served),
+            recomputed_tokens=sum(life.recomputed_tokens for life in self.lives),
+            swap_outs=sum(life.swap_outs for life in self.lives),
             swap_ins=self.swap_ins,
             swapped_tokens=self.swapped_tokens,
             swap_ns=self.swap_ns,
@@ -170,6 +181,8 @@ class Log:
             peak_running=max((step.running for step in steps), default=0),
             peak_waiting=max((step.waiting for step in steps), default=0),
             peak_reserved_tokens=max((step.reserved_tokens for step in steps), default=0),
+            cached_tokens=self.cached_tokens,
+            queried_tokens=self.queried_tokens,
         )
 
 

@@ -51,6 +51,7 @@ def run(lab: Lab, source: RequestSource, window_ns: int | None, slo: Slo | None,
         t_ns = step.t_ns
         for request_id in step.finished:
             source.ended(log.lives[request_id].request, t_ns)
+    assert all(life.rejected or life.has_finished for life in log.lives), "a request was forgotten"
     return log.close(lab.capacity_tokens, window_ns, slo)
 
 

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from kvlab.core.config import BlockTableLabConfig, LabConfig, PreemptionLabConfig
+from kvlab.core.config import BlockTableLabConfig, EngineConfig, PreemptionLabConfig, VllmV1Config
 from kvlab.core.schedulers.base import Scheduler
 from kvlab.core.schedulers.block_table_lab import BlockTableLab
 from kvlab.core.schedulers.preemption_lab import PreemptionLab
+from kvlab.core.schedulers.vllm_v1 import VllmV1
 
 SCHEDULERS: Final[dict[type, Any]] = {
     PreemptionLabConfig: PreemptionLab,
     BlockTableLabConfig: BlockTableLab,
+    VllmV1Config: VllmV1,
 }
 
 
-def scheduler_for(config: LabConfig, *, log_memory: bool) -> Scheduler:
+def scheduler_for(config: EngineConfig, *, log_memory: bool) -> Scheduler:
     """A scheduler in its initial state, for the rules that the config belongs to."""
     scheduler: Scheduler = SCHEDULERS[type(config)](config, log_memory=log_memory)
     return scheduler

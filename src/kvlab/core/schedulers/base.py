@@ -8,7 +8,7 @@ from kvlab.core.allocators import Space
 from kvlab.core.cost import StepCost
 from kvlab.core.decode import DecodeBatch
 from kvlab.core.memory import Stay
-from kvlab.core.queues import FcfsQueue
+from kvlab.core.queues import Queue
 from kvlab.core.request import Request
 from kvlab.core.sequence import NEVER, Job, Seq
 
@@ -17,8 +17,8 @@ class Decisions:
     """What one step decided. Lists are in the order in which things happened."""
 
     __slots__ = (
-        "admitted", "has_moves", "preempted", "prefill_tokens", "recomputed_tokens", "resumed", "starting", "swap_ns",
-        "swapped_tokens",
+        "admitted", "has_moves", "preempted", "prefill_tokens", "recomputed_tokens", "resumed", "starting", "starved",
+        "swap_ns", "swapped_tokens",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -31,6 +31,8 @@ class Decisions:
         self.admitted: list[Job] = []
         self.resumed: list[Job] = []
         self.preempted: list[tuple[Job, str]] = []
+        self.starved: list[Job] = []
+        """Decoding jobs that get no token in this step, as its budget is spent."""
         self.has_moves = False
         """Whether any of the lists has an entry."""
 
@@ -39,18 +41,20 @@ class Decisions:
         self.has_moves = False
         self.starting.clear()
         self.admitted.clear()
-        if self.resumed or self.preempted:
+        self.recomputed_tokens = 0
+        if self.resumed or self.preempted or self.starved:
             self.resumed.clear()
             self.preempted.clear()
-            self.recomputed_tokens = self.swap_ns = self.swapped_tokens = 0
+            self.starved.clear()
+            self.swap_ns = self.swapped_tokens = 0
 
 
 class Scheduler(Protocol):
     """One set of rules: `schedule` decides a step, `end` takes back what a sequence held."""
 
     batch: DecodeBatch
-    waiting: FcfsQueue
     running: dict[int, Job]
+    """In admission order."""
     tokens_per_unit: int
     """Tokens in one of the units that `space` counts."""
     capacity_tokens: int
@@ -58,9 +62,6 @@ class Scheduler(Protocol):
     """Running sequences: one per live sample."""
     context_tokens: int
     """Tokens of running sequences that have KV when the step ends; shared ones count once per sample."""
-    shared_tokens: int
-    """Of these, counted more than once: `context_tokens - shared_tokens` is what memory holds."""
-    saved_blocks: int
     num_swapped: int
     """Requests in the CPU swap space."""
     is_settled: bool
@@ -68,6 +69,26 @@ class Scheduler(Protocol):
     stays: list[Stay] | None
     cow_copies: int
     swap_ins: int
+    cached_tokens: int
+    """Tokens that admissions found in the prefix cache."""
+    queried_tokens: int
+    """Tokens that admissions looked for there."""
+    is_stuck: bool
+    """The step did nothing, and nothing can change before the next arrival."""
+    is_livelocked: bool
+    """What runs will never end, unless somebody new changes it."""
+
+    @property
+    def waiting(self) -> Queue:
+        """Who is not admitted yet, or not again."""
+
+    @property
+    def shared_tokens(self) -> int:
+        """Of `context_tokens`, counted more than once: the rest is what memory holds."""
+
+    @property
+    def saved_blocks(self) -> int:
+        """Block-table entries beyond the blocks taken."""
 
     @property
     def cost(self) -> StepCost:
@@ -88,8 +109,18 @@ class Scheduler(Protocol):
     def can_ever_run(self, request: Request) -> bool:
         """Whether the request fits into an empty server."""
 
+    def job(self, request: Request) -> Job:
+        """The request as it waits."""
+
+    @property
+    def holds_back_newcomers(self) -> bool:
+        """Whether who arrives now waits behind somebody that does not fit."""
+
     def schedule(self, step: int) -> Decisions:
         """Decides one step. The object is good until the next call."""
+
+    def duration_ns(self, decisions: Decisions) -> int:
+        """How long the step lasts that was just decided."""
 
     def grow(self, step: int) -> bool:
         """One block for each table that is full in this step; False, and nothing done, if they don't suffice."""

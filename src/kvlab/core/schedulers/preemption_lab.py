@@ -53,6 +53,8 @@ class PreemptionLab:
         self.context_tokens = 0
         self.shared_tokens = self.saved_blocks = self.cow_copies = 0  # one sample shares nothing
         self.swap_ins = 0
+        self.cached_tokens = self.queried_tokens = 0  # there is no prefix cache
+        self.is_stuck = self.is_livelocked = False  # who can never run was rejected
         self.is_settled = False
         self.stays: list[Stay] | None = [] if log_memory else None
         self._decisions = Decisions()
@@ -78,6 +80,19 @@ class PreemptionLab:
             raise ConfigError(f"samples of request {request.id}", len(request.output_tokens), "this lab knows only one")
         stored = request.prompt_tokens + request.output_tokens[0] - 1
         return ceil_div(stored, self.block_size) <= self.gpu.num_blocks
+
+    def job(self, request: Request) -> Job:
+        """The request as it waits."""
+        return Job(request)
+
+    @property
+    def holds_back_newcomers(self) -> bool:
+        """Whether somebody waits already: then he doesn't fit, and newcomers stand behind him."""
+        return bool(self.waiting)
+
+    def duration_ns(self, decisions: Decisions) -> int:
+        """5."""
+        return self.cost.duration_ns(self.num_running, self.context_tokens, decisions.prefill_tokens, decisions.swap_ns)
 
     def schedule(self, step: int) -> Decisions:
         """Steps 1 to 4."""
@@ -225,7 +240,7 @@ class PreemptionLab:
         """3. The head of the queue comes in while it fits; all blocks of its known tokens at once."""
         waiting = self.waiting
         while waiting and self.num_running < self._max_num_seqs:
-            job = waiting[0]
+            job = waiting.head()
             need = ceil_div(job.known, self.block_size)
             if not self._may_admit(need, self.gpu.num_free, self._headroom_blocks, not self.running):
                 return
