@@ -18,6 +18,8 @@ from kvlab.scenarios import PRESETS, preset
 from kvlab.setting_table import BLOCK_TABLE_LAB, PREEMPTION_LAB, RULES, SETTINGS
 from kvlab.settings import Setting
 from kvlab.sizing.accuracy import Check, activations, band, from_scratch, given_kv
+from kvlab.step_time.profiles import profiles
+from kvlab.step_time.roofline import efficiencies, unknown_band_percent, unknown_efficiency
 from kvlab.units import GIB
 from kvlab.web import limits
 from kvlab.web.controls import CONTROLS, TILES, Control, base
@@ -271,7 +273,64 @@ LAB_TABLES: dict[str, Callable[[], list[str]]] = {
 }
 """What lab.md holds of the code, by the words of the comment before it."""
 
-PAGES = {"metrics.md": metrics_page, "settings.md": settings_page, "lab.md": lab_page, "capacity.md": capacity_page}
+
+def step_time_page() -> str:
+    """The page of step times, with the tables of profiles and of rooflines."""
+    text = (HERE / "step-time.md").read_text(encoding="utf-8")
+    for name, make in {"profiles": profiles_table, "rooflines": rooflines_table}.items():
+        begin, end = f"<!-- {name}: made by docs/generate.py -->", f"<!-- end of {name} -->"
+        before, rest = text.split(begin)
+        text = before + "\n".join([begin, "", *make(), "", ""]) + rest[rest.index(end) :]
+    return text
+
+
+def profiles_table() -> list[str]:
+    """Every fitted profile with its held-out errors and the largest load that was measured."""
+    rows = []
+    for found in profiles().values():
+        errors = [f"{name}: {e.mean_percent:g} % ({e.p95_percent:g} %)" for name, e in found.errors.items()]
+        most = [found.range[figure][1] for figure in ("num_decodes", "decode_context", "prefill_tokens")]
+        gpus = f"{found.tp} x {found.gpu}" if found.tp > 1 else found.gpu
+        rows.append(
+            [f"`{found.name}`", gpus, found.model, str(found.measured_in), "<br>".join(errors)]
+            + [f"{value:,}" for value in most]
+        )
+    head = [
+        "profile",
+        "GPUs",
+        "model",
+        "year",
+        "held-out errors",
+        "most decodes",
+        "most context",
+        "most prefill tokens",
+    ]
+    return table(head, rows)
+
+
+def rooflines_table() -> list[str]:
+    """Shares of peak rates, and how far a roofline with them is off."""
+    rows = []
+    for gpu, efficiency in {**efficiencies(), "any other": unknown_efficiency()}.items():
+        shares = [f"{getattr(efficiency, name) / 10:g} %" for name in efficiency.CONSTANTS[:4]]
+        errors = efficiency.errors
+        band = (
+            f"{unknown_band_percent()} %, a band"
+            if errors is None
+            else f"{errors.mean_percent:g} % ({errors.p95_percent:g} %)"
+        )
+        rows.append([gpu, *shares, f"{efficiency.per_layer_ns / 1000:.0f} us", band])
+    head = ["GPU", "matrices, arithmetic", "reading", "attention, arithmetic", "reading", "per layer", "error"]
+    return table(head, rows)
+
+
+PAGES = {
+    "metrics.md": metrics_page,
+    "settings.md": settings_page,
+    "lab.md": lab_page,
+    "capacity.md": capacity_page,
+    "step-time.md": step_time_page,
+}
 
 
 def main(arguments: Iterable[str]) -> None:

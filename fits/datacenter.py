@@ -22,7 +22,7 @@ import numpy as np
 
 from fits.data import need, rows
 from fits.kernels import Grid, interpolate
-from fits.serving import NS_PER_US, ONE_CHUNK, range_of
+from fits.serving import NS_PER_US, ONE_CHUNK, decode_edges, range_of
 from fits.shapes import Shape
 from fits.write import write
 from kvlab.core.step_time import PS_PER_NS, KneeStepTime, StepLoad, chunk_pairs
@@ -258,17 +258,20 @@ def _reduce_curve(case: Case) -> Curve:
 
 def decodes(case: Case, seed: int, count: int = 2_000) -> list[StepLoad]:
     """Random steps that only decode."""
-    return _random(case, f"decodes {seed}", count, _decode)
+    return _random(case, f"decodes {seed}", count, _decode, decode_edges(case.kv_tokens))
 
 
 def mixed(case: Case, seed: int, count: int = 2_000) -> list[StepLoad]:
     """Random steps with one chunk of up to 8,192 tokens."""
-    return _random(case, f"mixed {seed}", count, _mixed)
+    edges = [StepLoad(1, 0, 0, 8_192, 0, chunk_pairs(8_192, 0), 1)]
+    return _random(case, f"mixed {seed}", count, _mixed, edges)
 
 
-def _random(case: Case, seed: str, count: int, draw: Callable[[random.Random], StepLoad]) -> list[StepLoad]:
+def _random(
+    case: Case, seed: str, count: int, draw: Callable[[random.Random], StepLoad], edges: list[StepLoad]
+) -> list[StepLoad]:
     rng = random.Random(seed)
-    found: list[StepLoad] = []
+    found = list(edges)
     while len(found) < count:
         load = draw(rng)
         if load.decode_context + load.prefill_context + load.prefill_tokens <= case.kv_tokens:

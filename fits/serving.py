@@ -18,9 +18,9 @@ from fits.data import need, rows
 from fits.kernels import Kernels
 from fits.replay import Arrival, Engine, Replay, replay
 from fits.write import write
-from kvlab.core.step_time import KneeStepTime, StepLoad, TwoLawStepTime, chunk_pairs
+from kvlab.core.step_time import KneeStepTime, StepLoad, StepTime, chunk_pairs
 from kvlab.step_time.fit import Floats, errors_of, fit_relative
-from kvlab.step_time.laws import fit_decode, fit_mixed, fit_mixed_knee, predicted_ns
+from kvlab.step_time.laws import fit_decode, fit_mixed_knee, predicted_ns
 from kvlab.step_time.profiles import Errors, Profile, Provenance
 
 NS_PER_US = 1_000
@@ -142,7 +142,7 @@ def kernel_ns(case: Case, loads: list[StepLoad]) -> Floats:
 def decodes(case: Case, seed: int, count: int = 3_000) -> list[StepLoad]:
     """Random steps that only decode: up to 256 sequences, contexts of up to 8,192, as far as the KV holds them."""
     rng = random.Random(f"decodes {seed}")
-    found: list[StepLoad] = []
+    found = decode_edges(case.kv_tokens)
     while len(found) < count:
         n, context = _log_uniform(rng, 1, 256), _log_uniform(rng, 64, 8_192)
         if n * context <= case.kv_tokens:
@@ -150,10 +150,15 @@ def decodes(case: Case, seed: int, count: int = 3_000) -> list[StepLoad]:
     return found
 
 
+def decode_edges(kv_tokens: int) -> list[StepLoad]:
+    """The largest batch, and 32 sequences that fill the KV: a server's steps come up to both."""
+    return [StepLoad(256, 256, 256 * 64, 0, 0, 0, 0), StepLoad(32, 32, kv_tokens, 0, 0, 0, 0)]
+
+
 def mixed(case: Case, seed: int, count: int = 3_000, budget: int = 2_048) -> list[StepLoad]:
     """Random steps with one chunk in a token budget, half of them at the start of a prompt."""
     rng = random.Random(f"mixed {seed}")
-    found: list[StepLoad] = []
+    found = [StepLoad(1, 0, 0, budget, 0, chunk_pairs(budget, 0), 1)]  # the largest of a server's steps
     while len(found) < count:
         n = 0 if rng.random() < 0.1 else _log_uniform(rng, 1, 128)
         context = _log_uniform(rng, 64, 8_192)
@@ -228,7 +233,7 @@ def with_collectives(case: Case, step_time: KneeStepTime, rounds: int = 4) -> Kn
                 for tokens in [step.load.num_decodes + step.load.prefill_tokens]
             ]
         )
-        sums = _between(done, figures)[run.fitted]
+        sums = between(done, figures)[run.fitted]
         measured = 1e9 * (run.last - run.first)[run.fitted]
         base, per_decode, per_token = (round(1e3 * x) for x in fit_relative(sums[:, 1:], measured - sums[:, 0]))
         (law,) = step_time.decode
@@ -246,7 +251,7 @@ def with_collectives(case: Case, step_time: KneeStepTime, rounds: int = 4) -> Kn
     return added
 
 
-def _between(done: Replay, figures: Floats) -> Floats:
+def between(done: Replay, figures: Floats) -> Floats:
     """Figures of steps, summed for each request over those after its first token, up to its last."""
     ends = np.array([step.end_ns for step in done.steps])
     sums = np.vstack([np.zeros(figures.shape[1]), np.cumsum(figures, axis=0)])
@@ -255,7 +260,7 @@ def _between(done: Replay, figures: Floats) -> Floats:
     return difference
 
 
-def judge(case: Case, step_time: KneeStepTime | TwoLawStepTime) -> tuple[dict[str, Errors], str]:
+def judge(case: Case, step_time: StepTime) -> tuple[dict[str, Errors], str]:
     """How far a replay of the run is off: decode times of requests not fitted to, and the run's means in words."""
     assert case.run is not None
     assert case.engine is not None
@@ -274,37 +279,6 @@ def judge(case: Case, step_time: KneeStepTime | TwoLawStepTime) -> tuple[dict[st
     }
     words = ", ".join(f"{name} {100 * (ours / theirs - 1):+.1f} %" for name, (ours, theirs) in pairs.items())
     return {"real run, decode time of a request": errors}, words
-
-
-def evidence(case: Case) -> list[tuple[str, str, str, str]]:
-    """One law against two on the same steps: (law, error of decode steps, of mixed steps, the run replayed)."""
-    train, test = decodes(case, 1), decodes(case, 2)
-    mixed_train, mixed_test = mixed(case, 1), mixed(case, 2)
-    decode_law = fit_decode(train, kernel_ns(case, train))
-    both = [*train, *mixed_train]
-    one = fit_mixed(both, kernel_ns(case, both), ONE_CHUNK)
-    as_decode = replace(
-        decode_law,
-        base_ps=one.base_ps,
-        per_seq_ps=one.per_decode_ps,
-        per_context_token_ps=one.per_decode_context_token_ps,
-    )
-    kinds: dict[str, KneeStepTime | TwoLawStepTime] = {
-        "one affine law": TwoLawStepTime(decode=as_decode, mixed=one),
-        "two laws": TwoLawStepTime(
-            decode=decode_law, mixed=fit_mixed(mixed_train, kernel_ns(case, mixed_train), ONE_CHUNK)
-        ),
-        "two laws, knee in the mixed one": KneeStepTime(
-            decode=(decode_law,),
-            mixed=fit_mixed_knee(mixed_train, kernel_ns(case, mixed_train), ONE_CHUNK, num_laws=3),
-        ),
-    }
-    found = []
-    for name, step_time in kinds.items():
-        decode = errors_of(predicted_ns(step_time, test), kernel_ns(case, test))
-        chunked = errors_of(predicted_ns(step_time, mixed_test), kernel_ns(case, mixed_test))
-        found.append((name, f"{decode.mean_percent:.1f} %", f"{chunked.mean_percent:.1f} %", judge(case, step_time)[1]))
-    return found
 
 
 if __name__ == "__main__":

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Final
 
 from kvlab.sizing.architectures import Architecture
 from kvlab.sizing.dtypes import AUTO, kv_element_bytes
 from kvlab.sizing.gpus import Gpu
-from kvlab.step_time.profiles import Profile
+from kvlab.sizing.gpus import gpu as find_gpu
+from kvlab.sizing.hf_config import read_config
+from kvlab.sizing.models import model as find_model
+from kvlab.step_time.profiles import Profile, profile, read_profile
 from kvlab.step_time.roofline import ModelFigures, assumed_profile, profile_for
 
 _MEASURED_DTYPES: Final = ("bf16", "fp16")
@@ -17,7 +21,13 @@ _EIGHT_BITS: Final = "fp8"
 
 
 def step_profile(
-    gpu: Gpu, architecture: Architecture, tp: int = 1, *, weight_dtype: str = AUTO, kv_cache_dtype: str = AUTO
+    gpu: Gpu,
+    architecture: Architecture,
+    tp: int = 1,
+    *,
+    weight_dtype: str = AUTO,
+    kv_cache_dtype: str = AUTO,
+    measured: bool = True,
 ) -> Profile:
     """The measured profile of these, or an assumed roofline that says so.
 
@@ -27,6 +37,7 @@ def step_profile(
         tp: GPUs that share each layer.
         weight_dtype: a key of `WEIGHT_DTYPES`, or "auto" for the model's own.
         kv_cache_dtype: as vLLM names it.
+        measured: False takes the roofline even where there is a measured profile.
     """
     dtype = architecture.weight_dtype if weight_dtype == AUTO else weight_dtype
     element_bytes = kv_element_bytes(kv_cache_dtype, dtype)
@@ -34,7 +45,8 @@ def step_profile(
     if dtype == _EIGHT_BITS and gpu.fp8_flops_per_s is not None:
         flops = gpu.fp8_flops_per_s
     figures = model_figures(architecture, dtype, element_bytes)
-    find = profile_for if dtype in _MEASURED_DTYPES and element_bytes == 2 else assumed_profile
+    fits = measured and dtype in _MEASURED_DTYPES and element_bytes == 2
+    find = profile_for if fits else assumed_profile
     found = find(
         gpu.name, architecture.name, tp, figures, peak_flops=flops, peak_bytes_per_s=gpu.memory_bandwidth_bytes_per_s
     )
@@ -42,6 +54,35 @@ def step_profile(
         words = f"{found.provenance.fitted_on}; measured with 16-bit weights, assumed to hold for {dtype}"
         found = replace(found, provenance=replace(found.provenance, fitted_on=words))
     return found
+
+
+def chosen_profile(
+    choice: str, *, gpu: str, model: str, tp: int, weight_dtype: str = AUTO, kv_cache_dtype: str = AUTO
+) -> Profile:
+    """The profile that a user's choice means.
+
+    Args:
+        choice: "auto" for the measured profile of GPU and model, else an assumed roofline; "roofline" for that in
+            any case; the name of a profile; or the file of one, with a slash in it or ending in .json.
+        gpu: a name of the table.
+        model: a name of the table, or a config.json.
+    Raises:
+        UnknownNameError: no such GPU, model or profile.
+        ConfigError: a file that is no profile.
+    """
+    if choice.endswith(".json") or "/" in choice:
+        return read_profile(choice)
+    if choice not in (AUTO, "roofline"):
+        return profile(choice)
+    architecture = read_config(model) if model.endswith(".json") or Path(model).exists() else find_model(model)
+    return step_profile(
+        find_gpu(gpu),
+        architecture,
+        tp,
+        weight_dtype=weight_dtype,
+        kv_cache_dtype=kv_cache_dtype,
+        measured=choice == AUTO,
+    )
 
 
 def model_figures(architecture: Architecture, weight_dtype: str, kv_bytes: int) -> ModelFigures:
