@@ -18,6 +18,19 @@ from kvlab.step_time.roofline import ModelFigures, assumed_profile, profile_for
 _MEASURED_DTYPES: Final = ("bf16", "fp16")
 """Weights of every fitted profile."""
 _EIGHT_BITS: Final = "fp8"
+_SHAPE: Final = (
+    "attention",
+    "layers",
+    "full_attention_layers",
+    "hidden_size",
+    "query_heads",
+    "kv_heads",
+    "head_dim",
+    "intermediate_size",
+    "vocab_size",
+    "experts",
+)
+"""What a step's time depends on."""
 
 
 def step_profile(
@@ -29,7 +42,7 @@ def step_profile(
     kv_cache_dtype: str = AUTO,
     measured: bool = True,
 ) -> Profile:
-    """The measured profile of these, or an assumed roofline that says so.
+    """The measured profile of these or of a model of the same shape, or an assumed roofline; each says which it is.
 
     A profile is measured with 16-bit weights and KV; with others the roofline takes its place.
 
@@ -50,7 +63,7 @@ def step_profile(
     found = find(
         gpu.name, architecture.name, tp, figures, peak_flops=flops, peak_bytes_per_s=gpu.memory_bandwidth_bytes_per_s
     )
-    if found.assumed and dtype not in _MEASURED_DTYPES:
+    if dtype not in _MEASURED_DTYPES:
         words = f"{found.provenance.fitted_on}; measured with 16-bit weights, assumed to hold for {dtype}"
         found = replace(found, provenance=replace(found.provenance, fitted_on=words))
     return found
@@ -83,6 +96,24 @@ def chosen_profile(
         kv_cache_dtype=kv_cache_dtype,
         measured=choice == AUTO,
     )
+
+
+def _of_same_shape(gpu: Gpu, architecture: Architecture, tp: int) -> Profile | None:
+    """The latest profile of another model whose matrices are as large, such as a fine-tuned one; says whose it is."""
+    alike = [
+        found
+        for found in profiles().values()
+        if (found.gpu, found.tp) == (gpu.name, tp) and _shape(model(found.model)) == _shape(architecture)
+    ]
+    if not alike:
+        return None
+    found = max(alike, key=lambda profile: profile.measured_in)
+    words = f"{found.provenance.measured}; with {found.model}, which has the same shape"
+    return replace(found, model=architecture.name, provenance=replace(found.provenance, measured=words))
+
+
+def _shape(architecture: Architecture) -> tuple[object, ...]:
+    return tuple(getattr(architecture, name) for name in _SHAPE)
 
 
 def model_figures(architecture: Architecture, weight_dtype: str, kv_bytes: int) -> ModelFigures:

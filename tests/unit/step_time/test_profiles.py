@@ -95,6 +95,10 @@ def test_the_roofline_is_within_its_band_of_a_measured_profile() -> None:
 def test_rows_of_the_tables_lead_to_a_profile() -> None:
     row, llama = gpu("RTX-4090-24GB"), model("meta-llama/Llama-3.1-8B")
     assert step_profile(row, llama).name == "rtx-4090-llama-3.1-8b"
+    tuned = step_profile(row, replace(llama, name="meta-llama/Llama-3.1-8B-Instruct"))
+    assert tuned.step_time == profile("rtx-4090-llama-3.1-8b").step_time
+    assert tuned.provenance.measured.endswith("with meta-llama/Llama-3.1-8B, which has the same shape")
+    assert step_profile(row, replace(llama, name="other", vocab_size=32_000)).assumed
     eight = step_profile(row, llama, weight_dtype="fp8")
     assert eight.assumed
     assert isinstance(eight.step_time, RooflineStepTime)
