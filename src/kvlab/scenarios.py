@@ -16,10 +16,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from kvlab.core.config import LabConfig, Slo
+from kvlab.core.config import EngineConfig, Slo
 from kvlab.errors import ConfigError, ScenarioError, UnknownNameError
 from kvlab.servers import SERVERS, Server
-from kvlab.setting_table import RULES, SETTINGS, find_setting, settings_of
+from kvlab.setting_table import BLOCK_TABLE_LAB, RULES, SETTINGS, VLLM_V1, find_setting, settings_of
 from kvlab.settings import JsonValue
 from kvlab.slo_text import format_slo, parse_slo
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:  # numpy comes with them
 
 FORMAT_VERSION: Final = 1
 MAX_FILE_BYTES: Final = 2**20
-PRESETS: Final = ("preemption-lab-v1", "block-table-lab-v1")
+PRESETS: Final = ("preemption-lab-v1", "block-table-lab-v1", VLLM_V1)
 """Versioned names; without "-v1" they mean the newest version."""
 ALIASES: Final = {name.removesuffix("-v1"): name for name in PRESETS}
 NO_LIMITS: Final = Slo()
@@ -54,8 +54,8 @@ class Scenario:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not 1 <= len(self.name) <= _MAX_NAME or not self.name.isprintable():
             raise ConfigError("name", self.name, f"expected 1 to {_MAX_NAME} printable characters")
-        if self.rules == RULES[0] and self.traffic.num_samples != 1:
-            remedy = f"the {RULES[0]} has one sample per request; parallel sampling is in the {RULES[1]}"
+        if self.rules != BLOCK_TABLE_LAB and self.traffic.num_samples != 1:
+            remedy = f"the {self.rules} has one sample per request; parallel sampling is in the {BLOCK_TABLE_LAB}"
             raise ConfigError("num_samples", self.traffic.num_samples, remedy)
         self._check_name()
         self._check_idle()
@@ -71,16 +71,18 @@ class Scenario:
 
     def _check_idle(self) -> None:
         """A setting that would do nothing is an error where it isn't as in the lab's preset, not ignored."""
-        idle = self.traffic.idle()
-        usual = preset(self.rules).traffic if idle else self.traffic
-        for field, remedy in idle.items():
-            value = getattr(self.traffic, field)
-            if value != getattr(usual, field):
-                raise ConfigError(field, SETTINGS[field].show(value), remedy)
+        for group in ("server", "traffic"):
+            part = getattr(self, group)
+            idle = part.idle()
+            usual = _usual(self.rules, group) if idle else part
+            for field, remedy in idle.items():
+                value = getattr(part, field)
+                if value != getattr(usual, field):
+                    raise ConfigError(field, SETTINGS[field].show(value), remedy)
 
     @property
     def rules(self) -> str:
-        """Whose rules hold: preemption-lab or block-table-lab."""
+        """Whose rules hold: preemption-lab, block-table-lab or vllm-v1."""
         return self.server.rules
 
     @property
@@ -137,7 +139,7 @@ class Scenario:
         theirs = other.settings()
         return {name: value for name, value in self.settings().items() if value != theirs[name]}
 
-    def engine_config(self) -> LabConfig:
+    def engine_config(self) -> EngineConfig:
         """The server in the engine's units.
 
         Raises:
@@ -194,6 +196,20 @@ def _settings(scenario: Scenario) -> dict[str, object]:
     return {s.name: scenario._value(s.group, s.name) for s in settings_of(scenario.rules)}
 
 
+@lru_cache
+def _usual(rules: str, group: str) -> Server | Traffic:
+    """Server or traffic of the newest preset of these rules."""
+    from kvlab.workloads.traffic import Traffic
+
+    document: Any = _preset_document(ALIASES.get(rules, rules))
+    values = _group(document[group], group, rules, rules)
+    return SERVERS[rules](**values) if group == "server" else Traffic(**values)
+
+
+def _preset_document(full: str) -> object:
+    return read_document((_PRESET_FOLDER / f"{full}.json").read_text(encoding="utf-8"), full)
+
+
 def preset(name: str) -> Scenario:
     """A preset by its name; without a version, the newest.
 
@@ -203,7 +219,7 @@ def preset(name: str) -> Scenario:
     full = ALIASES.get(name, name)
     if full not in PRESETS:
         raise UnknownNameError("preset", name, (*ALIASES, *PRESETS))
-    document = read_document((_PRESET_FOLDER / f"{full}.json").read_text(encoding="utf-8"), full)
+    document = _preset_document(full)
     _rules_of(document, full)
     return _compose(document, full, None)
 

@@ -1,4 +1,4 @@
-"""The servers of both labs in a user's units, and what the engine makes of them: whole blocks, whole nanoseconds.
+"""The servers in a user's units, and what the engine makes of them: whole blocks, whole nanoseconds.
 
 Every field is a setting of `kvlab.setting_table`, which bounds it.
 """
@@ -8,13 +8,18 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from decimal import Decimal
 from fractions import Fraction
-from typing import ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
-from kvlab.core.config import BlockTableLabConfig, PreemptionLabConfig
+from kvlab.core.config import BlockTableLabConfig, PreemptionLabConfig, VllmV1Config
+from kvlab.core.step_time import LinearStepTime
 from kvlab.errors import ConfigError
-from kvlab.setting_table import BLOCK_TABLE_LAB, PREEMPTION_LAB, SETTINGS
+from kvlab.setting_table import BLOCK_TABLE_LAB, PREEMPTION_LAB, SETTINGS, VLLM_V1
 from kvlab.settings import exact_bytes, exact_decimal
 from kvlab.units import MIB
+
+if TYPE_CHECKING:
+    from kvlab.sizing.result import Capacity
+    from kvlab.step_time.profiles import Profile
 
 MAX_BLOCKS: Final = 2**22
 """Most blocks of a pool: 4,194,304, sixteen times what eight of the largest GPUs hold at 16 tokens a block."""
@@ -51,6 +56,10 @@ class PreemptionLabServer:
         _check(self)
         if self.kv_cache_dtype == "fp8" and self.kv_bytes_per_token % 2:
             raise ConfigError("kv_bytes_per_token", self.kv_bytes_per_token, "fp8 halves it: it must be even")
+
+    def idle(self) -> dict[str, str]:
+        """Settings that do nothing here: none."""
+        return {}
 
     @property
     def stored_bytes_per_token(self) -> int:
@@ -142,6 +151,10 @@ class BlockTableLabServer:
     def __post_init__(self) -> None:
         _check(self)
 
+    def idle(self) -> dict[str, str]:
+        """Settings that do nothing here: none."""
+        return {}
+
     @property
     def stored_bytes_per_token(self) -> int:
         """What a token takes in the KV cache as it is stored."""
@@ -174,8 +187,145 @@ class BlockTableLabServer:
         )
 
 
-Server = PreemptionLabServer | BlockTableLabServer
-SERVERS: Final[dict[str, type[Server]]] = {s.rules: s for s in (PreemptionLabServer, BlockTableLabServer)}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VllmV1Server:
+    """docs/vllm-v1.md, with the memory of docs/capacity.md and the step times of docs/step-time.md."""
+
+    rules: ClassVar[str] = VLLM_V1
+
+    model: str
+    gpu: str
+    engine_version: str
+    weight_dtype: str
+    tensor_parallel_size: int
+    pipeline_parallel_size: int
+    gpu_memory_utilization: Decimal
+    kv_cache_memory_bytes: int | None
+    num_gpu_blocks_override: int | None
+    kv_cache_dtype: str
+    block_size: int
+    max_model_len: int | None
+    max_num_batched_tokens: int | None
+    enable_chunked_prefill: bool
+    long_prefill_token_threshold: int
+    enable_prefix_caching: bool
+    scheduling_policy: str
+    watermark: Decimal
+    scheduler_reserve_full_isl: bool
+    step_time: str
+    max_num_seqs: int
+    base_ns: int
+    per_seq_ns: int
+    per_prefill_token_ns: int
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+    def idle(self) -> dict[str, str]:
+        """Settings that do nothing here -> what to do about it."""
+        found = {}
+        if self.step_time != LINEAR:
+            remedy = f"does nothing while step_time is {self.step_time}: set step_time={LINEAR}"
+            found |= dict.fromkeys(("base_ns", "per_seq_ns", "per_prefill_token_ns"), remedy)
+        if self.num_gpu_blocks_override is not None:
+            remedy = "does nothing beside num_gpu_blocks_override: give one of them"
+            found |= dict.fromkeys(("kv_cache_memory_bytes", "gpu_memory_utilization"), remedy)
+        elif self.kv_cache_memory_bytes is not None:
+            found["gpu_memory_utilization"] = "does nothing beside kv_cache_memory_bytes: give one of them"
+        return found
+
+    def capacity(self) -> Capacity:
+        """What fits, and why.
+
+        Raises:
+            ConfigError, UnknownNameError: as `kvlab.capacity`.
+        """
+        from kvlab.sizing.compute import capacity
+
+        return capacity(
+            model=self.model,
+            gpu=self.gpu,
+            engine_version=self.engine_version,
+            weight_dtype=self.weight_dtype,
+            tensor_parallel_size=self.tensor_parallel_size,
+            pipeline_parallel_size=self.pipeline_parallel_size,
+            gpu_memory_utilization=self.gpu_memory_utilization,
+            kv_cache_memory_bytes=self.kv_cache_memory_bytes,
+            num_gpu_blocks_override=self.num_gpu_blocks_override,
+            kv_cache_dtype=self.kv_cache_dtype,
+            block_size=self.block_size,
+            max_model_len=self.max_model_len,
+            max_num_batched_tokens=self.max_num_batched_tokens,
+            max_num_seqs=self.max_num_seqs,
+        )
+
+    @property
+    def stored_bytes_per_token(self) -> int:
+        """What a token takes in the KV cache of all GPUs together, as it is stored."""
+        fits = self.capacity()
+        return fits.kv_bytes_per_token * self.tensor_parallel_size
+
+    def profile(self) -> Profile | None:
+        """Where the durations of steps are from; None: from the linear law of the settings.
+
+        Raises:
+            ConfigError, UnknownNameError: no such profile, file, model or GPU.
+        """
+        from kvlab.step_time.planning import chosen_profile
+
+        if self.step_time == LINEAR:
+            return None
+        return chosen_profile(
+            self.step_time,
+            gpu=self.gpu,
+            model=self.model,
+            tp=self.tensor_parallel_size,
+            weight_dtype=self.weight_dtype,
+            kv_cache_dtype=self.kv_cache_dtype,
+        )
+
+    def engine_config(self) -> VllmV1Config:
+        """The same in blocks and nanoseconds.
+
+        Raises:
+            ConfigError: the engine would not start: with its own words; or the pool has too many blocks.
+            UnknownNameError: no such model, GPU, dtype or profile.
+        """
+        fits = self.capacity()
+        if fits.refusal is not None:
+            raise ConfigError("max_model_len", fits.plan.max_model_len, f"vLLM would not start: {fits.refusal}")
+        if len(fits.layout.groups) > 1:
+            remedy = "mixes layers of several kinds; the scheduler of such pools is not simulated"
+            raise ConfigError("model", self.model, remedy)
+        if fits.num_gpu_blocks > MAX_BLOCKS:
+            remedy = f"makes {fits.num_gpu_blocks:,} blocks, more than {MAX_BLOCKS:,}: raise block_size"
+            raise ConfigError("block_size", self.block_size, remedy)
+        profile = self.profile()
+        linear = LinearStepTime(
+            base_ns=self.base_ns, per_running_ns=self.per_seq_ns, per_prefill_token_ns=self.per_prefill_token_ns
+        )
+        return VllmV1Config(
+            num_gpu_blocks=fits.num_gpu_blocks,
+            block_size=self.block_size,
+            max_num_seqs=self.max_num_seqs,
+            max_num_batched_tokens=fits.plan.batch.max_num_batched_tokens,
+            max_model_len=fits.plan.max_model_len,
+            enable_chunked_prefill=self.enable_chunked_prefill,
+            long_prefill_token_threshold=self.long_prefill_token_threshold,
+            enable_prefix_caching=self.enable_prefix_caching,
+            policy=self.scheduling_policy,
+            # in binary floating point, as the engine computes it
+            watermark_blocks=int(float(self.watermark) * fits.num_gpu_blocks),
+            reserve_full_prompt=self.scheduler_reserve_full_isl,
+            step_time=linear if profile is None else profile.step_time,
+        )
+
+
+LINEAR: Final = "linear"
+"""The step time whose coefficients are settings."""
+
+Server = PreemptionLabServer | BlockTableLabServer | VllmV1Server
+SERVERS: Final[dict[str, type[Server]]] = {s.rules: s for s in (PreemptionLabServer, BlockTableLabServer, VllmV1Server)}
 
 
 def _check(server: Server) -> None:

@@ -1,4 +1,4 @@
-"""All settings of both labs, of the traffic and of the service level: the table behind flags, files, links and help.
+"""All settings of the servers, of the traffic and of the service level: the table behind flags, files, links and help.
 
 Engine names were checked against the engines' own documentation and sources: vLLM 0.6 (whose engine, the one before
 V1, heeded `--preemption-mode` and `--swap-space`) to 0.24, SGLang 0.5, TGI 3 and TensorRT-LLM 1.
@@ -29,12 +29,20 @@ from kvlab.units import NS_PER_S
 
 PREEMPTION_LAB: Final = "preemption-lab"
 BLOCK_TABLE_LAB: Final = "block-table-lab"
-RULES: Final = (PREEMPTION_LAB, BLOCK_TABLE_LAB)
+VLLM_V1: Final = "vllm-v1"
+LABS: Final = (PREEMPTION_LAB, BLOCK_TABLE_LAB)
+"""Small models to learn with."""
+RULES: Final = (*LABS, VLLM_V1)
 _P: Final = (PREEMPTION_LAB,)
 _B: Final = (BLOCK_TABLE_LAB,)
+_V: Final = (VLLM_V1,)
+_PV: Final = (PREEMPTION_LAB, VLLM_V1)
 _LAB_P: Final = 'MODEL.md, "Preemption lab"'
 _LAB_B: Final = 'MODEL.md, "Block-table lab"'
 _BOTH: Final = "MODEL.md, both labs"
+_VLLM: Final = "docs/vllm-v1.md"
+_SIZING: Final = "docs/capacity.md"
+_TIMING: Final = "docs/step-time.md"
 _TRAFFIC: Final = 'MODEL.md, "Traffic"'
 _OWN: Final = "kvlab (not part of the labs' rules)"
 
@@ -81,7 +89,36 @@ _SERVER: Final = (
                  "TensorRT-LLM": "paged_kv_cache (engine build); paged by default"},
     ),
     Setting(
-        name="gpu_memory_utilization", group="server", kind=RATIO, rules=_P, above=0, at_most=1, source=_LAB_P,
+        name="model", group="server", kind=TEXT, rules=_V, source=_SIZING,
+        help="The model: its Hugging Face id, or the path of its config.json.",
+        engines={"vLLM": "--model", "SGLang": "--model-path", "TGI": "--model-id", "TensorRT-LLM": "--model_dir"},
+    ),
+    Setting(
+        name="gpu", group="server", kind=NAME, rules=_V, source=_SIZING,
+        help="The GPU: a name of the table, such as A100-80GB.",
+    ),
+    Setting(
+        name="engine_version", group="server", kind=NAME, rules=_V, source=_SIZING,
+        help="Version of vLLM whose memory accounting and defaults hold.",
+    ),
+    Setting(
+        name="weight_dtype", group="server", kind=NAME, rules=_V, source=_SIZING,
+        help="Numbers of the weights: as the publisher stores them (auto), or a dtype or quantisation.",
+        engines={"vLLM": "--dtype, --quantization", "SGLang": "--dtype, --quantization"},
+    ),
+    Setting(
+        name="tensor_parallel_size", group="server", kind=COUNT, unit="GPUs", rules=_V, at_least=1, at_most=1_024,
+        source=_SIZING, help="GPUs that share each layer.",
+        engines={"vLLM": "--tensor-parallel-size", "SGLang": "--tp-size", "TGI": "--num-shard",
+                 "TensorRT-LLM": "--tp_size"},
+    ),
+    Setting(
+        name="pipeline_parallel_size", group="server", kind=COUNT, unit="stages", rules=_V, at_least=1, at_most=1_024,
+        source=_SIZING, help="Stages that the layers are split into.",
+        engines={"vLLM": "--pipeline-parallel-size", "SGLang": "--pp-size", "TensorRT-LLM": "--pp_size"},
+    ),
+    Setting(
+        name="gpu_memory_utilization", group="server", kind=RATIO, rules=_PV, above=0, at_most=1, source=_LAB_P,
         help="Share of the GPU's memory for weights, overhead and KV cache together.",
         engines={"vLLM": "--gpu-memory-utilization", "SGLang": "--mem-fraction-static (weights and KV cache only)",
                  "TGI": "--cuda-memory-fraction",
@@ -106,13 +143,23 @@ _SERVER: Final = (
                  "SGLang": "--max-total-tokens (in tokens)", "TensorRT-LLM": "max_tokens of KvCacheConfig (in tokens)"},
     ),
     Setting(
-        name="kv_cache_dtype", group="server", kind=NAME, rules=_P, choices=lambda: ("auto", "fp8"), source=_LAB_P,
+        name="kv_cache_memory_bytes", group="server", kind=SIZE, rules=_V, at_least=1, at_most=_MOST_BYTES,
+        source=_SIZING, optional=True, help="Memory of the KV cache on each GPU, in place of what the model leaves.",
+        engines={"vLLM": "--kv-cache-memory-bytes"},
+    ),
+    Setting(
+        name="num_gpu_blocks_override", group="server", kind=COUNT, unit="blocks", rules=_V, at_least=2,
+        at_most=2**22, source=_SIZING, optional=True, help="Blocks of the KV cache, in place of what fits.",
+        engines={"vLLM": "--num-gpu-blocks-override"},
+    ),
+    Setting(
+        name="kv_cache_dtype", group="server", kind=NAME, rules=_PV, choices=lambda: ("auto", "fp8"), source=_LAB_P,
         help="Numbers in the KV cache: the model's 16 bits (auto), or 8 bits and so half the memory per token.",
         engines={"vLLM": "--kv-cache-dtype", "SGLang": "--kv-cache-dtype", "TGI": "--kv-cache-dtype",
                  "TensorRT-LLM": "dtype of KvCacheConfig"},
     ),
     Setting(
-        name="kv_bytes_per_token", group="server", kind=SIZE, rules=RULES, at_least=1, at_most=2**30, source=_BOTH,
+        name="kv_bytes_per_token", group="server", kind=SIZE, rules=LABS, at_least=1, at_most=2**30, source=_BOTH,
         help="KV cache that one token takes at 16 bits: 2 x layers x KV heads x head size x 2 bytes.",
     ),
     Setting(
@@ -132,6 +179,57 @@ _SERVER: Final = (
         source=_LAB_B, help="Longest answer of a sample; contiguous memory is reserved for all of it.",
         engines={"vLLM": "max_tokens of a request", "SGLang": "max_new_tokens of a request",
                  "TGI": "max_new_tokens of a request", "TensorRT-LLM": "max_tokens of a request"},
+    ),
+    Setting(
+        name="max_model_len", group="server", kind=COUNT, unit="tokens", rules=_V, at_least=2, at_most=_MOST_TOKENS,
+        source=_VLLM, optional=True,
+        help="Most tokens of a prompt and its answer; none: what config.json says, else 8,192.",
+        engines={"vLLM": "--max-model-len", "SGLang": "--context-length", "TGI": "--max-total-tokens",
+                 "TensorRT-LLM": "max_seq_len"},
+    ),
+    Setting(
+        name="max_num_batched_tokens", group="server", kind=COUNT, unit="tokens", rules=_V, at_least=1,
+        at_most=_MOST_TOKENS, source=_VLLM, optional=True,
+        help="Token budget of one step, decodes included; none: the engine's default for the GPU.",
+        engines={"vLLM": "--max-num-batched-tokens", "SGLang": "--chunked-prefill-size (without decodes)",
+                 "TGI": "--max-batch-prefill-tokens (without decodes)", "TensorRT-LLM": "max_num_tokens"},
+    ),
+    Setting(
+        name="enable_chunked_prefill", group="server", kind=SWITCH, rules=_V, source=_VLLM,
+        help="Whether a prompt may be computed over several steps.",
+        engines={"vLLM": "--enable-chunked-prefill", "TensorRT-LLM": "enable_chunked_prefill"},
+    ),
+    Setting(
+        name="long_prefill_token_threshold", group="server", kind=COUNT, unit="tokens", rules=_V, at_least=0,
+        at_most=_MOST_TOKENS, source=_VLLM, help="Most tokens of one request in one step; 0 is no limit.",
+        engines={"vLLM": "--long-prefill-token-threshold"},
+    ),
+    Setting(
+        name="enable_prefix_caching", group="server", kind=SWITCH, rules=_V, source=_VLLM,
+        help="Whether KV of equal beginnings is kept and shared.",
+        engines={"vLLM": "--enable-prefix-caching", "SGLang": "--disable-radix-cache turns it off",
+                 "TensorRT-LLM": "enable_block_reuse of KvCacheConfig"},
+    ),
+    Setting(
+        name="scheduling_policy", group="server", kind=NAME, rules=_V, choices=lambda: ("fcfs", "priority"),
+        source=_VLLM, help="Who is admitted first, and who is preempted.",
+        engines={"vLLM": "--scheduling-policy", "SGLang": "--schedule-policy"},
+    ),
+    Setting(
+        name="watermark", group="server", kind=RATIO, rules=_V, at_least=0, at_most=1, source=_VLLM,
+        help="Share of the pool that an admission must leave free, so that running requests can grow.",
+        engines={"vLLM": "--watermark (0.24 and later)",
+                 "SGLang": "--schedule-conservativeness (another rule, same aim)"},
+    ),
+    Setting(
+        name="scheduler_reserve_full_isl", group="server", kind=SWITCH, rules=_V, source=_VLLM,
+        help="Whether an admission needs free blocks for the whole prompt, not just for its first chunk.",
+        engines={"vLLM": "--scheduler-reserve-full-isl"},
+    ),
+    Setting(
+        name="step_time", group="server", kind=TEXT, rules=_V, source=_TIMING,
+        help="Where durations of steps are from: auto (measured for this GPU and model, else a roofline), roofline, "
+        "linear (base_ns, per_seq_ns, per_prefill_token_ns), a profile's name or a file of `kvlab calibrate`.",
     ),
     Setting(
         name="max_num_seqs", group="server", kind=COUNT, unit="sequences", rules=RULES, at_least=1, at_most=_MOST_SEQS,
