@@ -12,8 +12,8 @@ from kvlab.sizing.gpus import Gpu
 from kvlab.sizing.gpus import gpu as find_gpu
 from kvlab.sizing.hf_config import read_config
 from kvlab.sizing.models import model as find_model
-from kvlab.step_time.profiles import Profile, profile, read_profile
-from kvlab.step_time.roofline import ModelFigures, assumed_profile, profile_for
+from kvlab.step_time.profiles import Profile, find_profile, profile, profiles, read_profile
+from kvlab.step_time.roofline import ModelFigures, assumed_profile
 
 _MEASURED_DTYPES: Final = ("bf16", "fp16")
 """Weights of every fitted profile."""
@@ -58,9 +58,11 @@ def step_profile(
     if dtype == _EIGHT_BITS and gpu.fp8_flops_per_s is not None:
         flops = gpu.fp8_flops_per_s
     figures = model_figures(architecture, dtype, element_bytes)
-    fits = measured and dtype in _MEASURED_DTYPES and element_bytes == 2
-    find = profile_for if fits else assumed_profile
-    found = find(
+    if measured and dtype in _MEASURED_DTYPES and element_bytes == 2:
+        known = find_profile(gpu.name, architecture.name, tp) or _of_same_shape(gpu, architecture, tp)
+        if known is not None:
+            return known
+    found = assumed_profile(
         gpu.name, architecture.name, tp, figures, peak_flops=flops, peak_bytes_per_s=gpu.memory_bandwidth_bytes_per_s
     )
     if dtype not in _MEASURED_DTYPES:
@@ -103,11 +105,11 @@ def _of_same_shape(gpu: Gpu, architecture: Architecture, tp: int) -> Profile | N
     alike = [
         found
         for found in profiles().values()
-        if (found.gpu, found.tp) == (gpu.name, tp) and _shape(model(found.model)) == _shape(architecture)
+        if (found.gpu, found.tp) == (gpu.name, tp) and _shape(find_model(found.model)) == _shape(architecture)
     ]
     if not alike:
         return None
-    found = max(alike, key=lambda profile: profile.measured_in)
+    found = max(alike, key=lambda item: item.measured_in)
     words = f"{found.provenance.measured}; with {found.model}, which has the same shape"
     return replace(found, model=architecture.name, provenance=replace(found.provenance, measured=words))
 
