@@ -10,13 +10,15 @@ import numpy as np
 import numpy.typing as npt
 
 from kvlab.columns import read_only
-from kvlab.core.config import LabConfig, PreemptionLabConfig
+from kvlab.core.config import BlockTableLabConfig, EngineConfig, PreemptionLabConfig, VllmV1Config
 from kvlab.core.memory import Stay, cpu_stays_at, gpu_stays_at
 from kvlab.units import format_duration
 
 Ints = npt.NDArray[np.int64]
 
 FREE: Final = -1
+NOT_USED: Final = -2
+"""Block 0 under the vLLM rules: it is never handed out."""
 
 
 class Segment(NamedTuple):
@@ -42,7 +44,7 @@ class MemoryMap:
     t_ns: int
     """The instant asked for, or the start of the step asked for."""
     owner: Ints
-    """Request id by GPU block; -1 where free."""
+    """Request id by GPU block; -1 where free, -2 for a block that is never handed out."""
     sample: Ints
     """Sample of that request, the first that holds the block; -1 where free."""
     holders: Ints
@@ -73,7 +75,7 @@ class MemoryMap:
         return int(np.count_nonzero(self.owner == FREE))
 
 
-def memory_map(config: LabConfig, stays: Sequence[Stay], *, step: int | None, t_ns: int) -> MemoryMap:
+def memory_map(config: EngineConfig, stays: Sequence[Stay], *, step: int | None, t_ns: int) -> MemoryMap:
     """The map of one step; of free memory when `step` is None."""
     num_blocks, num_cpu_blocks = _num_blocks(config)
     owner, sample, holders, cpu_owner = (
@@ -82,6 +84,8 @@ def memory_map(config: LabConfig, stays: Sequence[Stay], *, step: int | None, t_
         _filled(num_blocks, 0),
         _filled(num_cpu_blocks),
     )
+    if isinstance(config, VllmV1Config):
+        owner[0] = NOT_USED
     segments: list[Segment] = []
     if step is not None:
         # from the last sample to the first, so that the first holder of a shared block is the one that is shown
@@ -105,14 +109,16 @@ def memory_map(config: LabConfig, stays: Sequence[Stay], *, step: int | None, t_
     )
 
 
-def _num_blocks(config: LabConfig) -> tuple[int, int]:
+def _num_blocks(config: EngineConfig) -> tuple[int, int]:
     if isinstance(config, PreemptionLabConfig):
         return config.num_gpu_blocks, config.num_cpu_blocks
+    if isinstance(config, VllmV1Config):
+        return config.num_gpu_blocks, 0
     return (0 if config.allocator == "contiguous" else config.num_blocks), 0
 
 
-def _segment(config: LabConfig, stay: Stay, step: int) -> Segment:
-    assert not isinstance(config, PreemptionLabConfig), "only the block-table lab reserves segments"
+def _segment(config: EngineConfig, stay: Stay, step: int) -> Segment:
+    assert isinstance(config, BlockTableLabConfig), "only the block-table lab reserves segments"
     assert stay.segment is not None
     start, reserved = stay.segment
     prompt = reserved - config.max_tokens

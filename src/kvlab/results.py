@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import numpy as np
 
 from kvlab.columns import Columns, preemption_columns, request_columns, step_columns
-from kvlab.core.config import LabConfig
+from kvlab.core.config import EngineConfig
 from kvlab.core.records import RunRecord
 from kvlab.errors import ConfigError
 from kvlab.memory_map import MemoryMap, memory_map
@@ -41,7 +41,7 @@ class Run:
 
     scenario: ScenarioLike
     record: RunRecord
-    config: LabConfig
+    config: EngineConfig
     """What the engine was given."""
     window_ns: int | None = None
     """End of the arrival window; None without one."""

@@ -223,7 +223,7 @@ class VllmV1Server:
 
     def idle(self) -> dict[str, str]:
         """Settings that do nothing here -> what to do about it."""
-        found = {}
+        found: dict[str, str] = {}
         if self.step_time != LINEAR:
             remedy = f"does nothing while step_time is {self.step_time}: set step_time={LINEAR}"
             found |= dict.fromkeys(("base_ns", "per_seq_ns", "per_prefill_token_ns"), remedy)

@@ -131,7 +131,8 @@ class Engine:
             self.now_ns = self._next_arrival_ns
 
     def _receive(self, request: Request) -> None:
-        if request.prompt_tokens < 0 or not request.output_tokens or min(request.output_tokens) < 1:
+        least = 0 if self.scheduler.turns_empty_prompts_away else 1
+        if request.prompt_tokens < least or not request.output_tokens or min(request.output_tokens) < 1:
             raise ConfigError(
                 f"request {request.id}", tuple(request[2:4]), "prompt and outputs must be at least 1 token"
             )

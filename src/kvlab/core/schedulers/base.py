@@ -73,6 +73,8 @@ class Scheduler(Protocol):
     """Tokens that admissions found in the prefix cache."""
     queried_tokens: int
     """Tokens that admissions looked for there."""
+    turns_empty_prompts_away: bool
+    """Whether a prompt without a token is rejected; elsewhere it is invalid input."""
     is_stuck: bool
     """The step did nothing, and nothing can change before the next arrival."""
     is_livelocked: bool

@@ -37,6 +37,7 @@ class BlockTableLab:
         self.num_running = 0
         self.num_swapped = self.swap_ins = 0  # there is no swap space
         self.cached_tokens = self.queried_tokens = 0  # nor a prefix cache
+        self.turns_empty_prompts_away = False
         self.is_stuck = self.is_livelocked = False  # who can never run was rejected
         self.context_tokens = 0
         self.shared_tokens = 0

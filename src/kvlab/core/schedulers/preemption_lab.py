@@ -54,6 +54,7 @@ class PreemptionLab:
         self.shared_tokens = self.saved_blocks = self.cow_copies = 0  # one sample shares nothing
         self.swap_ins = 0
         self.cached_tokens = self.queried_tokens = 0  # there is no prefix cache
+        self.turns_empty_prompts_away = False
         self.is_stuck = self.is_livelocked = False  # who can never run was rejected
         self.is_settled = False
         self.stays: list[Stay] | None = [] if log_memory else None

@@ -64,6 +64,7 @@ class VllmV1:
         self.num_swapped = self.swap_ins = self.cow_copies = 0
         self.context_tokens = 0
         self.cached_tokens = self.queried_tokens = 0
+        self.turns_empty_prompts_away = True
         self.is_settled = False
         self.is_stuck = False
         """Nothing was scheduled and nobody preempted: nothing can move before the next arrival."""
