@@ -42,6 +42,7 @@ LAYERS = {
     "kvlab.vllm_goldens": 3,
     "kvlab.api": 4,
     "kvlab.planner": 5,
+    "kvlab.cases": 5,
     "kvlab.prices": 5,
     "kvlab.missions": 5,
     "kvlab.cli": 6,
