@@ -181,8 +181,6 @@ class Engine:
         """Requests came and went. Returns how many sequences emit without a gap of one step."""
         for job, _ in decisions.preempted:
             self._pause(job, start_ns)
-        for job in decisions.starved:
-            self._pause(job, start_ns)
         self.ledger.book_moves(decisions, start_ns)
         num_seqs = 0
         for job in decisions.starting:

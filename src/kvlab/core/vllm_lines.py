@@ -40,10 +40,9 @@ class _Watched(VllmV1):
         chunks = {job.id: tokens for job, tokens in self.chunks}
         sched, emitted = {}, []
         for job in self.running.values():
-            starved = job in decisions.starved
             if job.id in chunks:
                 sched[job.id] = chunks[job.id]
-            elif job.id in decoding_before and not starved:
+            elif job.id in decoding_before:
                 sched[job.id] = 1
             if job.decode_step != NEVER:
                 emitted.append(job.id)

@@ -17,8 +17,8 @@ class Decisions:
     """What one step decided. Lists are in the order in which things happened."""
 
     __slots__ = (
-        "admitted", "has_moves", "preempted", "prefill_tokens", "recomputed_tokens", "resumed", "starting", "starved",
-        "swap_ns", "swapped_tokens",
+        "admitted", "has_moves", "preempted", "prefill_tokens", "recomputed_tokens", "resumed", "starting", "swap_ns",
+        "swapped_tokens",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -31,8 +31,6 @@ class Decisions:
         self.admitted: list[Job] = []
         self.resumed: list[Job] = []
         self.preempted: list[tuple[Job, str]] = []
-        self.starved: list[Job] = []
-        """Decoding jobs that get no token in this step, as its budget is spent."""
         self.has_moves = False
         """Whether any of the lists has an entry."""
 
@@ -42,10 +40,9 @@ class Decisions:
         self.starting.clear()
         self.admitted.clear()
         self.recomputed_tokens = 0
-        if self.resumed or self.preempted or self.starved:
+        if self.resumed or self.preempted:
             self.resumed.clear()
             self.preempted.clear()
-            self.starved.clear()
             self.swap_ns = self.swapped_tokens = 0
 
 

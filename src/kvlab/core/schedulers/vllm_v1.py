@@ -1,8 +1,9 @@
 """The scheduler of vLLM's V1 engine (docs/vllm-v1.md): one token budget for decodes and chunks of prefill alike.
 
 The letters in the code are the sections of that page. Requests that decode run on the decode clock
-(`kvlab.core.decode`); those that don't, because they prefill or because the budget did not reach them, are *partial*:
-a handful at most times. A step in which blocks or the budget run short is played request by request.
+(`kvlab.core.decode`); those that prefill are *partial*: a handful at most times. A step in which blocks run short is
+played request by request. The budget always reaches everybody who runs: what a request takes of it only falls from one
+step to the next, unless the budget itself was its limit, and then nobody was admitted behind it.
 """
 
 from __future__ import annotations
@@ -132,7 +133,7 @@ class VllmV1:
         budget = self.config.max_num_batched_tokens
         chunks: list[tuple[Job, int]] = []
         self.chunks = chunks
-        if self.partial or self.batch.num_seqs > budget:
+        if self.partial:
             budget = self._run_on(step, budget, cap)
         elif self._decode_all(step):
             budget -= self.batch.num_seqs
@@ -243,16 +244,13 @@ class VllmV1:
         """A, where somebody is partial. Returns what is left of the budget."""
         partial = self.partial
         jobs = list(partial.values())
-        num_decodes = self.batch.num_seqs
         tail = [*islice(reversed(self.running), len(jobs))]
-        left = budget - num_decodes
-        if left < 0 or tail[::-1] != [*partial]:
+        if tail[::-1] != [*partial]:  # not all of them stand behind those who decode
             return self._run_one_by_one(step, budget, cap)
+        left = budget - self.batch.num_seqs
         need = len(self.batch.phases[step % self.block_size])
         chunks = []
-        for job in jobs:  # all of them behind those who decode
-            if left <= 0:
-                break
+        for job in jobs:
             tokens = min(job.known - job.computed, cap, left)
             left -= tokens
             need += ceil_div(job.computed + tokens, self.block_size) - len(job.live[0].table)
@@ -270,8 +268,6 @@ class VllmV1:
         scheduled: dict[int, int] = {}
         growing = self.batch.phases[step % self.block_size]
         for order, job in list(self.running.items()):
-            if budget <= 0:
-                break
             if order not in self.running:
                 continue
             seq = job.live[0]
@@ -296,21 +292,9 @@ class VllmV1:
                 self._enter(job, total // self.block_size)
             scheduled[order] = tokens
             budget -= tokens
-        self._starve([job for job in self.running.values() if job.decode_step != NEVER], scheduled, step)
-        self.chunks += [(job, scheduled[order]) for order, job in self.partial.items() if order in scheduled]
+        assert scheduled.keys() == self.running.keys(), "somebody runs that the budget did not reach"
+        self.chunks += [(job, scheduled[order]) for order, job in self.partial.items()]
         return budget
-
-    def _starve(self, decoding: list[Job], scheduled: dict[int, int], step: int) -> None:
-        """Those that the budget didn't reach leave the decode clock."""
-        starved = [job for job in decoding if job.live[0].order not in scheduled]
-        for job in starved:
-            self._split_stay(job, step)
-            self._stop_decoding(job, step)
-            self.partial[job.live[0].order] = job
-            self._decisions.starved.append(job)
-            self._decisions.has_moves = True
-        if starved:
-            self.partial = dict(sorted(self.partial.items()))
 
     def _stop_decoding(self, job: Job, step: int) -> None:
         job.known = job.known_at(step)
