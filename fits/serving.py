@@ -212,15 +212,22 @@ class Run:
         return chosen
 
 
-def with_collectives(case: Case, step_time: KneeStepTime, rounds: int = 4) -> KneeStepTime:
+def with_collectives(
+    case: Case, step_time: KneeStepTime, rounds: int = 4, chosen: npt.NDArray[np.bool_] | None = None
+) -> KneeStepTime:
     """Adds what the run shows beyond the kernels of one GPU: three coefficients, in a few rounds of replay and fit.
 
     A request's decode time is the sum of the steps from its first token to its last. The replay says which steps those
     are; what they lack is a base per decode step, and a share per token of decode steps and of mixed ones.
+
+    Args:
+        chosen: the requests to fit to; None for those of `Run.fitted`.
     """
     assert case.run is not None
     assert case.engine is not None
     run = Run.read(case.run)
+    if chosen is None:
+        chosen = run.fitted
     added = step_time
     for _ in range(rounds):
         done = replay(run.arrivals, case.engine, added)
@@ -233,8 +240,8 @@ def with_collectives(case: Case, step_time: KneeStepTime, rounds: int = 4) -> Kn
                 for tokens in [step.load.num_decodes + step.load.prefill_tokens]
             ]
         )
-        sums = between(done, figures)[run.fitted]
-        measured = 1e9 * (run.last - run.first)[run.fitted]
+        sums = between(done, figures)[chosen]
+        measured = 1e9 * (run.last - run.first)[chosen]
         base, per_decode, per_token = (round(1e3 * x) for x in fit_relative(sums[:, 1:], measured - sums[:, 0]))
         (law,) = step_time.decode
         added = KneeStepTime(
