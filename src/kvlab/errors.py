@@ -2,7 +2,8 @@
 
     KvlabError
     ├── ConfigError             a setting has a value that can't work: names field, value, remedy
-    │   └── UnknownNameError    a field, policy, preset or metric that doesn't exist: names the nearest one
+    │   ├── UnknownNameError    a field, policy, preset or metric that doesn't exist: names the nearest one
+    │   └── VllmCommandError    a pasted command has flags that can't be simulated: names all, with reasons and remedies
     ├── ScenarioError           a scenario file or document that can't be read
     ├── InputError              a row or file of a user that can't be used: names file, line, field, value
     │   ├── TraceError          of a trace
@@ -15,7 +16,8 @@ Messages say what, how much, the limit and what to do. They are for people: prog
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 
 _LISTED = 12
@@ -57,6 +59,34 @@ class UnknownNameError(ConfigError):
         super().__init__(kind, name, remedy)
         self.args = (f"unknown {kind} {_shown(name)}: {remedy}",)
         self.nearest = near[0] if near else None
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One flag of a pasted command that can't be simulated."""
+
+    flag: str
+    """As the command has it."""
+    why: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"{_shown(self.flag, quoted=False)}: {self.why}; {self.remedy}"
+
+
+class VllmCommandError(ConfigError):
+    """A pasted command has flags that can't be simulated.
+
+    Attributes:
+        problems: one per flag, in the order of the command.
+    """
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        first = problems[0]
+        super().__init__("--vllm", first.flag, f"{first.why}; {first.remedy}")
+        self.problems = tuple(problems)
+        sentences = (text if (text := str(problem)).endswith("?") else f"{text}." for problem in problems)
+        self.args = (f"--vllm: {' '.join(sentences)}",)
 
 
 class ScenarioError(KvlabError):
@@ -107,7 +137,7 @@ class OutputError(KvlabError):
     """A result that can't be written: names the path and the reason."""
 
 
-def _shown(value: object, limit: int = 60) -> str:
+def _shown(value: object, limit: int = 60, *, quoted: bool = True) -> str:
     """The value as a reader recognises it, cut where it is long."""
-    text = f'"{value}"' if isinstance(value, str) else str(value)
+    text = f'"{value}"' if isinstance(value, str) and quoted else str(value)
     return text if len(text) <= limit else f"{text[:limit]}… ({len(text):,} characters)"
