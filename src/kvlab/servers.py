@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from decimal import Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from kvlab.core.config import BlockTableLabConfig, PreemptionLabConfig, VllmV1Config
 from kvlab.core.step_time import LinearStepTime
@@ -203,6 +203,7 @@ class VllmV1Server:
     kv_cache_memory_bytes: int | None
     num_gpu_blocks_override: int | None
     kv_cache_dtype: str
+    enforce_eager: bool
     block_size: int
     max_model_len: int | None
     max_num_batched_tokens: int | None
@@ -234,30 +235,17 @@ class VllmV1Server:
             found["gpu_memory_utilization"] = "does nothing beside kv_cache_memory_bytes: give one of them"
         return found
 
-    def capacity(self) -> Capacity:
+    def capacity(self, **instead: Any) -> Capacity:
         """What fits, and why.
 
+        Args:
+            instead: inputs of `kvlab.capacity` in place of this server's.
         Raises:
             ConfigError, UnknownNameError: as `kvlab.capacity`.
         """
         from kvlab.sizing.compute import capacity
 
-        return capacity(
-            model=self.model,
-            gpu=self.gpu,
-            engine_version=self.engine_version,
-            weight_dtype=self.weight_dtype,
-            tensor_parallel_size=self.tensor_parallel_size,
-            pipeline_parallel_size=self.pipeline_parallel_size,
-            gpu_memory_utilization=self.gpu_memory_utilization,
-            kv_cache_memory_bytes=self.kv_cache_memory_bytes,
-            num_gpu_blocks_override=self.num_gpu_blocks_override,
-            kv_cache_dtype=self.kv_cache_dtype,
-            block_size=self.block_size,
-            max_model_len=self.max_model_len,
-            max_num_batched_tokens=self.max_num_batched_tokens,
-            max_num_seqs=self.max_num_seqs,
-        )
+        return capacity(**{name: getattr(self, name) for name in SIZING_INPUTS} | instead)
 
     @property
     def stored_bytes_per_token(self) -> int:
@@ -321,6 +309,24 @@ class VllmV1Server:
         )
 
 
+SIZING_INPUTS: Final = (
+    "model",
+    "gpu",
+    "engine_version",
+    "weight_dtype",
+    "tensor_parallel_size",
+    "pipeline_parallel_size",
+    "gpu_memory_utilization",
+    "kv_cache_memory_bytes",
+    "num_gpu_blocks_override",
+    "kv_cache_dtype",
+    "enforce_eager",
+    "block_size",
+    "max_model_len",
+    "max_num_batched_tokens",
+    "max_num_seqs",
+)
+"""Settings that `kvlab.capacity` has by the same names."""
 LINEAR: Final = "linear"
 """The step time whose coefficients are settings."""
 

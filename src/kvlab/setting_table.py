@@ -159,6 +159,11 @@ _SERVER: Final = (
                  "TensorRT-LLM": "dtype of KvCacheConfig"},
     ),
     Setting(
+        name="enforce_eager", group="server", kind=SWITCH, rules=_V, source=_SIZING,
+        help="Without CUDA graphs: what they take is left to the KV cache. Step times stay those with graphs.",
+        engines={"vLLM": "--enforce-eager", "SGLang": "--disable-cuda-graph", "TGI": "--cuda-graphs 0"},
+    ),
+    Setting(
         name="kv_bytes_per_token", group="server", kind=SIZE, rules=LABS, at_least=1, at_most=2**30, source=_BOTH,
         help="KV cache that one token takes at 16 bits: 2 x layers x KV heads x head size x 2 bytes.",
     ),

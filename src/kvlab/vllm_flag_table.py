@@ -41,7 +41,7 @@ class Flag:
     read: Callable[[str], Reading] = plain
     """What a value of a mapped flag means."""
     why: str = ""
-    """Why it is ignored, refused or noted."""
+    """Why it is ignored, refused or noted; what is said beside a mapped one that is on."""
     remedy: str = ""
     """What to do about a refused flag."""
     harmless: tuple[str, ...] = ()
@@ -102,12 +102,13 @@ _MAPPED: Final = (
     _mapped("--scheduling-policy", "scheduling_policy"),
     _mapped("--watermark", "watermark"),
     _mapped("--scheduler-reserve-full-isl", "scheduler_reserve_full_isl", takes="switch"),
+    Flag(name="--enforce-eager", fate="mapped", setting="enforce_eager", takes="switch",
+         why="memory is that without CUDA graphs; step times stay those with them"),
     _mapped("--dtype", "weight_dtype", dtype),
     _mapped("--quantization", "weight_dtype", quantization, shorts=("-q",)),
-)
+)  # fmt: skip
 
 _NOTED: Final = (
-    _noted("--enforce-eager", "without CUDA graphs small steps last longer, which is not simulated", "switch"),
     _noted("--async-scheduling", "decisions lag one step behind the GPU, which is not simulated", "switch"),
     _noted("--compilation-config", "step times and graph memory stay those of the defaults", "value", *_EMPTY,
            shorts=("-cc",)),
@@ -167,7 +168,8 @@ _REFUSED: Final = (
     _refused("--max-num-scheduled-tokens", "it is a second token budget", "give --max-num-batched-tokens instead"),
     _refused("--prefill-schedule-interval", "prompts then wait for every n-th step", LEAVE_OUT, "1"),
     _refused("--stream-interval", "tokens are then sent several at a time, which changes gaps", LEAVE_OUT, "1"),
-    _refused("--scheduler-cls", "its rules are not known", LEAVE_OUT),
+    _refused("--scheduler-cls", "its rules are not known", LEAVE_OUT, "vllm.core.scheduler.Scheduler",
+             "vllm.v1.core.sched.scheduler.Scheduler"),
     _refused("--worker-cls", "what it does is not known", LEAVE_OUT, "auto"),
     _refused("--worker-extension-cls", "what it does is not known", LEAVE_OUT, ""),
     _refused("--additional-config", "it is for platforms that are not simulated", LEAVE_OUT, *_EMPTY),

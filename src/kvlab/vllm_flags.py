@@ -180,6 +180,8 @@ class _Reader:
         assert flag.setting is not None
         if flag.takes == "switch":
             self._set(flag.setting, "off" if off else "on", shown)
+            if flag.why and not off:
+                self.noted.append(Said(flag=shown, why=flag.why))
             return
         reading = flag.read(value)
         if reading.refused is not None:
