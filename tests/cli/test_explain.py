@@ -82,9 +82,9 @@ def test_short_words_resolve(word: str, heads: list[str], cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("word", "engines", "name"),
     [
-        ("watermark", "vLLM", "headroom_blocks"),
-        ("max_num_batched_tokens", "vLLM", "prefill_budget_tokens"),
-        ("--max-num-batched-tokens", "vLLM", "prefill_budget_tokens"),
+        ("schedule_conservativeness", "SGLang", "watermark, headroom_blocks"),
+        ("--chunked-prefill-size", "SGLang", "max_num_batched_tokens, prefill_budget_tokens"),
+        ("--max-batch-prefill-tokens", "TGI", "max_num_batched_tokens, prefill_budget_tokens"),
         ("vllm:num_preemptions_total", "vLLM", "preemptions, recomputes"),
         ("max_running_requests", "SGLang", "max_num_seqs"),
         ("time_to_first_token_seconds", "vLLM, SGLang", "ttft"),

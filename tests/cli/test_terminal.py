@@ -205,7 +205,11 @@ def test_every_command_has_help(command: str, cli: Cli) -> None:
 
 def test_run_help_shows_settings_by_section(cli: Cli) -> None:
     out = cli("run", "--help").out
-    for title in ("Server:", "Server, preemption-lab only:", "Server, block-table-lab only:", "Traffic:", "Values:"):
+    server = [line for line in out.splitlines() if line.startswith("Server")]
+    assert server[0] == "Server:"
+    assert {"Server, preemption-lab only:", "Server, block-table-lab only:", "Server, vllm-v1 only:"} <= set(server)
+    assert "Server, preemption-lab and vllm-v1 only:" in server
+    for title in ("Traffic:", "Traffic from a trace:", "Service level:", "Values:"):
         assert f"\n{title}\n" in out
     assert "--max-num-seqs N" in out
 

@@ -14,14 +14,10 @@ from kvlab.settings import SWITCH, Setting
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _EVENTS: Final = {flag: s for s in SETTINGS.values() if s.bare is not None for flag in (s.flag, *s.aliases)}
-_SECTIONS: Final = (
-    "Options",
-    "Server",
-    *(f"Server, {rules} only" for rules in RULES),
-    "Traffic",
-    "Traffic from a trace",
-    "Service level",
-)
+_OWN: Final = "Options"
+_TRAFFIC: Final = "Traffic"
+_TRACE: Final = "Traffic from a trace"
+_SLO: Final = "Service level"
 _VALUES: Final = {
     "SIZE": "4GiB, 512MiB, 16GB; a bare number is bytes",
     "TIME": "1.5s, 25ms, 300us, 2min; a bare number is nanoseconds",
@@ -77,11 +73,11 @@ class ScenarioCommand(OnceCommand):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The command's own options first, then settings by group."""
-        sections: dict[str, list[tuple[str, str]]] = {title: [] for title in _SECTIONS}
+        sections: dict[str, list[tuple[str, str]]] = {title: [] for title in _sections()}
         for param in self.get_params(ctx):
             record = param.get_help_record(ctx)
             if record is not None and isinstance(param, click.Option):
-                title = _section(param.setting) if isinstance(param, SettingOption) else _SECTIONS[0]
+                title = _section(param.setting) if isinstance(param, SettingOption) else _OWN
                 sections[title].append(record)
         for title, records in sections.items():
             with formatter.section(title):
@@ -100,12 +96,23 @@ def _with_value(arg: str, following: Sequence[str]) -> str:
     return f"{arg}={setting.bare}"
 
 
+def _sections() -> tuple[str, ...]:
+    """Titles in order; of the server, first what all rules have, then what fewer and fewer have."""
+    combinations = dict.fromkeys(s.rules for s in SETTINGS.values() if s.group == "server")
+    server = sorted(combinations, key=lambda rules: (-len(rules), [RULES.index(name) for name in rules]))
+    return (_OWN, *map(_of_server, server), _TRAFFIC, _TRACE, _SLO)
+
+
+def _of_server(rules: tuple[str, ...]) -> str:
+    return "Server" if rules == RULES else f"Server, {' and '.join(rules)} only"
+
+
 def _section(setting: Setting) -> str:
     if setting.group == "server":
-        return _SECTIONS[1] if setting.rules == RULES else f"Server, {setting.rules[0]} only"
-    if setting.name.startswith("trace"):
-        return _SECTIONS[5]
-    return _SECTIONS[4] if setting.group == "traffic" else _SECTIONS[6]
+        return _of_server(setting.rules)
+    if setting.group == "slo":
+        return _SLO
+    return _TRACE if setting.name.startswith("trace") else _TRAFFIC
 
 
 def setting_options(function: _F) -> _F:
