@@ -55,12 +55,14 @@ class ParsedCommand:
         mapped: the same, flag by flag.
         noted: flags that change something which isn't simulated.
         ignored: flags that change nothing here.
+        warnings: of a log: what in it doesn't fit together.
     """
 
     settings: dict[str, object] = field(default_factory=dict)
     mapped: tuple[Taken, ...] = ()
     noted: tuple[Said, ...] = ()
     ignored: tuple[Said, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 def parse_command(text: str) -> ParsedCommand:
@@ -75,23 +77,16 @@ def parse_command(text: str) -> ParsedCommand:
             of them, each with its reason and its remedy.
     """
     found = server_words(text)
-    reader = _Reader()
+    reader = FlagReader()
     for assignment in found.environment:
         reader.environment(assignment)
     if found.engine_version is not None:
         reader.version(found.engine_version)
     reader.read(found.words)
-    if reader.problems:
-        raise VllmCommandError(reader.problems)
-    return ParsedCommand(
-        settings=dict(reader.settings),
-        mapped=tuple(reader.mapped.values()),
-        noted=tuple(reader.noted),
-        ignored=tuple(reader.ignored),
-    )
+    return reader.result()
 
 
-class _Reader:
+class FlagReader:
     """Goes through the words once and keeps what each flag became."""
 
     def __init__(self) -> None:
@@ -101,13 +96,29 @@ class _Reader:
         self.ignored: list[Said] = []
         self.problems: list[Problem] = []
 
+    def result(self, warnings: Sequence[str] = ()) -> ParsedCommand:
+        """What was read.
+
+        Raises:
+            VllmCommandError: some of it can't be simulated.
+        """
+        if self.problems:
+            raise VllmCommandError(self.problems)
+        return ParsedCommand(
+            settings=dict(self.settings),
+            mapped=tuple(self.mapped.values()),
+            noted=tuple(self.noted),
+            ignored=tuple(self.ignored),
+            warnings=tuple(warnings),
+        )
+
     def read(self, words: Sequence[str]) -> None:
         """All words of the server."""
         number = 0
         while number < len(words):
             word = words[number]
             if _LEVEL.match(word):
-                self._take(FLAGS["--optimization-level"], word, word[2:], off=False)
+                self.take(FLAGS["--optimization-level"], word, word[2:], off=False)
                 number += 1
             elif word.startswith("-") and not _NUMBER.match(word):
                 number += 1 + self._flag(word, words[number + 1 :])
@@ -125,14 +136,14 @@ class _Reader:
 
     def version(self, version: str) -> None:
         """The version that the image's name has."""
-        self._set("engine_version", version, f"image {version}")
+        self.set("engine_version", version, f"image {version}")
         if tuple(int(part) for part in version.split(".")[:2]) < _BEFORE_V1:
             why = "it starts the engine before V1; the rules here are those of V1"
             self.noted.append(Said(flag=f"image {version}", why=why))
 
     def _model(self, word: str) -> None:
         if self.settings.get("model", word) == word:
-            self._set("model", word, word)
+            self.set("model", word, word)
         else:
             self.problems.append(Problem(word, "belongs to no flag", "put quotes around a value with spaces"))
 
@@ -150,7 +161,7 @@ class _Reader:
             if value and value.lower() not in (*_ON, *_OFF):
                 self.problems.append(Problem(word, "takes no value", f"write {given}"))
             else:
-                self._take(flag, word, "", off=off != (value.lower() in _OFF))
+                self.take(flag, word, "", off=off != (value.lower() in _OFF))
             return used
         used = 0
         if not equals:
@@ -160,10 +171,16 @@ class _Reader:
                 return 0
             value = " ".join(following[:used])
         shown = f"{given} {value}".rstrip()
-        self._take(flag, shown, value, off=False)
+        self.take(flag, shown, value, off=False)
         return used
 
-    def _take(self, flag: Flag, shown: str, value: str, *, off: bool) -> None:
+    def take(self, flag: Flag, shown: str, value: str, *, off: bool) -> None:
+        """Does with one flag what the table says.
+
+        Args:
+            shown: the flag as it was given.
+            off: of a switch: its --no- form.
+        """
         if flag.fate == "mapped":
             self._map(flag, shown, value, off=off)
         elif flag.fate == "ignored":
@@ -179,7 +196,7 @@ class _Reader:
     def _map(self, flag: Flag, shown: str, value: str, *, off: bool) -> None:
         assert flag.setting is not None
         if flag.takes == "switch":
-            self._set(flag.setting, "off" if off else "on", shown)
+            self.set(flag.setting, "off" if off else "on", shown)
             if flag.why and not off:
                 self.noted.append(Said(flag=shown, why=flag.why))
             return
@@ -189,9 +206,14 @@ class _Reader:
         elif reading.value is None:
             self.ignored.append(Said(flag=shown, why=str(reading.ignored)))
         elif flag.name != "--dtype" or not any(taken.flag.startswith(("--q", "-q")) for taken in self.mapped.values()):
-            self._set(flag.setting, reading.value, shown)  # a quantisation says more than the dtype beside it
+            self.set(flag.setting, reading.value, shown)  # a quantisation says more than the dtype beside it
 
-    def _set(self, name: str, text: str, shown: str) -> None:
+    def set(self, name: str, text: str, shown: str) -> None:
+        """Sets one setting.
+
+        Args:
+            shown: where the value is from.
+        """
         setting = SETTINGS[name]
         try:
             value = setting.parse(text)

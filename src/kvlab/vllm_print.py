@@ -1,0 +1,124 @@
+"""A scenario's server as flags of vLLM: what a finished run prints back, and what the page shares."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any, Final
+
+from kvlab.core.config import PreemptionLabConfig
+from kvlab.scenarios import Scenario
+from kvlab.servers import VllmV1Server
+from kvlab.setting_table import BLOCK_TABLE_LAB, PREEMPTION_LAB, SETTINGS
+from kvlab.settings import NOT_SET, SIZE
+
+_LAB_FLAGS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
+    PREEMPTION_LAB: (
+        ("gpu_memory_utilization", "--gpu-memory-utilization"),
+        ("kv_cache_dtype", "--kv-cache-dtype"),
+        ("max_num_seqs", "--max-num-seqs"),
+        ("block_size", "--block-size"),
+    ),
+    BLOCK_TABLE_LAB: (
+        ("kv_memory_bytes", "--kv-cache-memory-bytes"),
+        ("max_num_seqs", "--max-num-seqs"),
+        ("block_size", "--block-size"),
+    ),
+}
+_UNLESS: Final = {
+    "tensor_parallel_size": "1",
+    "pipeline_parallel_size": "1",
+    "kv_cache_dtype": "auto",
+    "long_prefill_token_threshold": "0",
+    "scheduling_policy": "fcfs",
+    "watermark": "0",
+}
+"""Setting -> the engine's default, which needs no flag."""
+_ON: Final = ("enable_prefix_caching", "enable_chunked_prefill", "scheduler_reserve_full_isl")
+"""Switches that are on by default."""
+_WEIGHTS: Final = {
+    "fp8": "--quantization fp8",
+    "awq": "--quantization awq",
+    "gptq": "--quantization gptq",
+    "fp32": "--dtype float32",
+    "bf16": "--dtype bfloat16",
+    "fp16": "--dtype float16",
+}
+"""Weight dtype -> flag; others are what the files of the model hold."""
+
+
+def vllm_flags(scenario: Scenario) -> str:
+    """What `vllm serve` takes for the same server, as far as a lab's has it; of vllm-v1 the whole command."""
+    if isinstance(scenario.server, VllmV1Server):
+        return serve_command(scenario.server)
+    return _lab_flags(scenario)
+
+
+def serve_command(server: VllmV1Server) -> str:
+    """The command line that starts this server; limits that were left to the engine are spelled out.
+
+    Raises:
+        ConfigError, UnknownNameError: as `VllmV1Server.capacity`.
+    """
+    return " ".join(serve_words(server))
+
+
+def serve_words(server: VllmV1Server) -> list[str]:
+    """The same, one word for the program and the model, then one per flag with its value."""
+    plan = server.capacity().plan
+    words = [f"vllm serve {shlex.quote(server.model)}"]
+    words += [f"{SETTINGS[name].flag} {_show(server, name)}" for name in _memory(server)]
+    words.append(f"--max-model-len {plan.max_model_len}")
+    words.append(f"--max-num-seqs {server.max_num_seqs}")
+    words.append(f"--max-num-batched-tokens {plan.batch.max_num_batched_tokens}")
+    words.append(f"--block-size {server.block_size}")
+    if server.weight_dtype in _WEIGHTS:
+        words.append(_WEIGHTS[server.weight_dtype])
+    words += [
+        f"{SETTINGS[name].flag} {_show(server, name)}"
+        for name, usual in _UNLESS.items()
+        if _show(server, name) != usual
+    ]
+    words += [f"--no-{SETTINGS[name].flag[2:]}" for name in _ON if not getattr(server, name)]
+    if server.enforce_eager:
+        words.append("--enforce-eager")
+    return words
+
+
+def _memory(server: VllmV1Server) -> tuple[str, ...]:
+    """The one setting that decides how many blocks there are."""
+    for name in ("num_gpu_blocks_override", "kv_cache_memory_bytes"):
+        if _show(server, name) != NOT_SET:
+            return (name,)
+    return ("gpu_memory_utilization",)
+
+
+def _show(server: VllmV1Server, name: str) -> str:
+    value = getattr(server, name)
+    return str(value) if name.endswith("_bytes") and value is not None else SETTINGS[name].show(value)
+
+
+def _lab_flags(scenario: Scenario) -> str:
+    """Swap is of vLLM before V1, a watermark of 0.24 and later."""
+    settings: Mapping[str, Any] = scenario.settings()
+    words = [f"{flag} {_plain(name, settings[name])}" for name, flag in _LAB_FLAGS[scenario.rules]]
+    config = scenario.engine_config()
+    if isinstance(config, PreemptionLabConfig) and config.headroom_blocks:
+        words.append(f"--watermark {_watermark(config.headroom_blocks, config.num_gpu_blocks)}")
+    if settings.get("preemption_mode") == "swap":
+        words.append(f"--preemption-mode swap --swap-space {float(settings['swap_space_bytes']) / 2**30:g}")
+    return " ".join(words)
+
+
+def _watermark(blocks: int, pool: int) -> str:
+    """The shortest ratio of which vLLM makes that many blocks: int(ratio x pool)."""
+    for digits in range(1, 20):
+        ratio = -(-blocks * 10**digits // pool)
+        if ratio * pool // 10**digits == blocks:
+            break
+    return f"{Decimal(ratio).scaleb(-digits):f}"
+
+
+def _plain(name: str, value: object) -> str:
+    return str(value) if SETTINGS[name].kind is SIZE else SETTINGS[name].show(value)
