@@ -7,7 +7,7 @@ with one; a block loses its entry when it is taken out of that line as a new blo
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import deque
 from collections.abc import Collection, Iterable, Sequence
 
 Key = int | tuple[int, int]
@@ -40,8 +40,8 @@ class StackPool:
         """One more block for each table, in order, as `take(1)` would give it."""
         any(map(list.append, tables, self.take(len(tables))))  # append returns None: no table is left out
 
-    def give_back(self, table: Sequence[int]) -> None:
-        """Lets go of a table's blocks, last to first."""
+    def give_back(self, table: Sequence[int], entered: int = 0) -> None:
+        """Lets go of a table's blocks, last to first. Without a cache none has `entered` it."""
         self._stack += table
         self.num_free += len(table)
         assert self.num_free <= self.num_blocks, f"{self.num_free} free of {self.num_blocks}"
@@ -52,14 +52,21 @@ class StackPool:
 
 
 class PrefixPool(StackPool):
-    """With a prefix cache: full blocks have keys, and who needs the same content shares them."""
+    """With a prefix cache: full blocks have keys, and who needs the same content shares them.
 
-    __slots__ = ("_doubles", "_extra_holders", "_first", "_key_of", "_line", "evicted", "num_shared")
+    Most of what is done to a table is done to all its blocks at once, in a call or two of the interpreter's own.
+    """
+
+    __slots__ = ("_doubles", "_extra_holders", "_first", "_idle", "_key_of", "_line", "_stale", "evicted", "num_shared")
 
     def __init__(self, num_blocks: int) -> None:
         super().__init__(num_blocks)
-        self._line: OrderedDict[int, None] = OrderedDict()
-        """Free blocks with an entry, the next to be taken in front."""
+        self._line: deque[int] = deque()
+        """Free blocks with an entry, the next to be taken in front; and places that blocks left, see `_stale`."""
+        self._stale: dict[int, int] = {}
+        """Block -> how many of its places in the line, from the front on, it has left."""
+        self._idle: set[int] = set()
+        """Free blocks with an entry."""
         self._key_of: dict[int, Key] = {}
         self._first: dict[Key, int] = {}
         """Key -> the block with it that entered first."""
@@ -86,20 +93,45 @@ class PrefixPool(StackPool):
 
     def _evict(self, count: int) -> list[int]:
         """The first `count` blocks of the line; their entries go."""
-        pop, key_of, first, doubles = self._line.popitem, self._key_of, self._first, self._doubles
+        taken = self._leave_line(count)
         self.evicted += count
-        taken = [pop(last=False)[0] for _ in range(count)]
-        for block in taken:
-            key = key_of.pop(block)
-            if key in doubles:
-                self._drop_double(key, block)
-            else:
-                del first[key]
+        self._idle.difference_update(taken)
+        keys = list(map(self._key_of.pop, taken))
+        if self._doubles and not self._doubles.keys().isdisjoint(keys):
+            for block, key in zip(taken, keys, strict=True):
+                self._drop(key, block)
+        else:
+            deque(map(self._first.pop, keys), 0)
         return taken
 
-    def _drop_double(self, key: Key, block: int) -> None:
-        """The key keeps the other blocks with it, in their order."""
-        others = self._doubles[key]
+    def _leave_line(self, count: int) -> list[int]:
+        """The first `count` blocks of the line, without places that are stale."""
+        pop, stale = self._line.popleft, self._stale
+        taken = [pop() for _ in range(count)]
+        if stale and not stale.keys().isdisjoint(taken):
+            left, taken = taken, []
+            while left:
+                taken += [block for block in left if not self._was_stale(block)]
+                left = [pop() for _ in range(count - len(taken))]
+        return taken
+
+    def _was_stale(self, block: int) -> bool:
+        """Whether the block's first place in the line was one that it has left."""
+        left = self._stale.get(block)
+        if left is None:
+            return False
+        if left == 1:
+            del self._stale[block]
+        else:
+            self._stale[block] = left - 1
+        return True
+
+    def _drop(self, key: Key, block: int) -> None:
+        """The key keeps the other blocks with it, in their order, if there are any."""
+        others = self._doubles.get(key)
+        if others is None:
+            del self._first[key]
+            return
         if self._first[key] == block:
             self._first[key] = others.pop(0)
         else:
@@ -107,13 +139,22 @@ class PrefixPool(StackPool):
         if not others:
             del self._doubles[key]
 
-    def enter(self, block: int, key: Key) -> None:
-        """A taken block is full now: from here on it can be hit. It has no entry yet."""
-        self._key_of[block] = key
-        if key in self._first:
-            self._doubles.setdefault(key, []).append(block)
-        else:
-            self._first[key] = block
+    def enter(self, blocks: Sequence[int], keys: Sequence[Key]) -> None:
+        """Taken blocks are full now: from here on they can be hit. They have no entries yet."""
+        first = self._first
+        if len(blocks) == 1 and keys[0] not in first:  # what a decode fills
+            self._key_of[blocks[0]] = keys[0]
+            first[keys[0]] = blocks[0]
+            return
+        self._key_of.update(zip(blocks, keys, strict=True))
+        if first.keys().isdisjoint(keys):  # and no two of them are equal, being of one request
+            first.update(zip(keys, blocks, strict=True))
+            return
+        for block, key in zip(blocks, keys, strict=True):
+            if key in first:
+                self._doubles.setdefault(key, []).append(block)
+            else:
+                first[key] = block
 
     def lookup(self, keys: Iterable[Key]) -> list[int]:
         """The blocks of the longest start of `keys` that is in the cache."""
@@ -128,35 +169,40 @@ class PrefixPool(StackPool):
 
     def num_idle(self, blocks: Iterable[int]) -> int:
         """How many of the blocks are free."""
-        return sum(map(self._line.__contains__, blocks))
+        return len(self._idle.intersection(blocks))
 
     def hold(self, blocks: Iterable[int]) -> None:
         """One more holder of each of these blocks, which have entries."""
-        line, extra = self._line, self._extra_holders
+        idle, stale, extra = self._idle, self._stale, self._extra_holders
         for block in blocks:
-            if block in line:
-                del line[block]
+            if block in idle:
+                idle.remove(block)
+                stale[block] = stale.get(block, 0) + 1
                 self.num_free -= 1
             else:
                 extra[block] = extra.get(block, 0) + 1
                 self.num_shared += 1
 
-    def give_back(self, table: Sequence[int]) -> None:
-        """Lets go of a table's blocks, last to first; those without a holder left are free."""
-        line, extra, key_of = self._line, self._extra_holders, self._key_of
-        plain: list[int] = []
-        for block in reversed(table):
-            if block in extra:
+    def give_back(self, table: Sequence[int], entered: int = 0) -> None:
+        """Lets go of a table's blocks, last to first; those without a holder left are free.
+
+        Args:
+            entered: how many of them, from the start on, have an entry.
+        """
+        cached = table[:entered]
+        extra = self._extra_holders
+        if extra and not extra.keys().isdisjoint(cached):
+            held = extra.keys() & set(cached)
+            for block in held:
                 self._let_go(block)
-            elif block in key_of:
-                line[block] = None
-                self.num_free += 1
-            else:
-                plain.append(block)
-        plain.reverse()
-        self._stack += plain
-        self.num_free += len(plain)
-        assert self.num_free <= self.num_blocks, f"{self.num_free} free of {self.num_blocks}"
+            cached = [block for block in cached if block not in held]
+        self._line.extend(reversed(cached))
+        self._idle.update(cached)
+        self.num_free += len(cached)
+        super().give_back(table[entered:])
+        if len(self._line) > 2 * self.num_blocks:
+            self._line = deque(self._in_line())
+            self._stale.clear()
 
     def _let_go(self, block: int) -> None:
         """One of several holders leaves."""
@@ -167,10 +213,21 @@ class PrefixPool(StackPool):
         else:
             del self._extra_holders[block]
 
+    def _in_line(self) -> list[int]:
+        """Free blocks with an entry, the next to be taken first."""
+        left = dict(self._stale)
+        found = []
+        for block in self._line:
+            if left.get(block):
+                left[block] -= 1
+            else:
+                found.append(block)
+        return found
+
     def free_blocks(self) -> list[int]:
         """In the order in which they would be taken. A copy, for checks."""
-        return [*super().free_blocks(), *self._line]
+        return [*super().free_blocks(), *self._in_line()]
 
     def free_keys(self) -> list[Key]:
         """What free blocks hold, the next to be taken first."""
-        return [self._key_of[block] for block in self._line]
+        return [self._key_of[block] for block in self._in_line()]

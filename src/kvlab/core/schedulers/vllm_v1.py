@@ -74,6 +74,8 @@ class VllmV1:
         self.stays: list[Stay] | None = [] if log_memory else None
         self.chunks: list[tuple[Job, int]] = []
         """Tokens that this step computes of partial requests, in list order."""
+        self._answers_repeat = False
+        """Whether somebody may have tokens in the prompt that somebody else's answer consists of."""
         self._vain_steps = 0
         """Those that preempted since anybody got a token or came."""
         self._vain_state: tuple[object, ...] | None = None
@@ -117,6 +119,8 @@ class VllmV1:
     def job(self, request: Request) -> Job:
         """The request, with an answer that ends at `max_model_len`."""
         self._forget_vain_steps()
+        if request.content is not None and request.content.output is not None:
+            self._answers_repeat = True
         longest = self.config.max_model_len - request.prompt_tokens
         if request.output_tokens[0] > longest:
             request = request._replace(output_tokens=(longest,))
@@ -159,8 +163,16 @@ class VllmV1:
             not self.waiting
             or self.num_running >= config.max_num_seqs
             or self.batch.num_seqs >= config.max_num_batched_tokens
-            or (self._lacked_blocks and self.prefix is None)  # what is cached changes as tokens are decoded
+            or (self._lacked_blocks and not self._may_gain_hits())
         )
+
+    def _may_gain_hits(self) -> bool:
+        """Whether the head of the queue may need fewer blocks after steps that only decode.
+
+        What is decoded can be hit where somebody repeats answers. And where a first chunk is all that must fit, an
+        eviction at the start of what the head hits makes that chunk smaller.
+        """
+        return self.prefix is not None and (self._answers_repeat or not self.config.reserve_full_prompt)
 
     def _watch_progress(self) -> None:
         """Requests may preempt each other, or one itself, again and again, and nobody ever gets a token.
@@ -235,9 +247,8 @@ class VllmV1:
         if prefix is None or job.entered >= num_blocks:
             return
         self._keys.extend(job.request, job.keys, num_blocks)
-        table, keys = job.live[0].table, job.keys
-        for place in range(job.entered, num_blocks):
-            prefix.enter(table[place], keys[place])
+        new = slice(job.entered, num_blocks)
+        prefix.enter(job.live[0].table[new], job.keys[new])
         job.entered = num_blocks
 
     def _run_on(self, step: int, budget: int, cap: int) -> int:
@@ -332,7 +343,7 @@ class VllmV1:
     def _leave(self, job: Job) -> None:
         """The job leaves the running list and frees its blocks."""
         seq = job.live[0]
-        self.pool.give_back(seq.table)
+        self.pool.give_back(seq.table, job.entered)
         del self.running[seq.order]
         self.num_running -= 1
         job.entered = 0
