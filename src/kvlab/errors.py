@@ -7,6 +7,7 @@
     ├── ScenarioError           a scenario file or document that can't be read
     ├── InputError              a row or file of a user that can't be used: names file, line, field, value
     │   ├── TraceError          of a trace
+    │   ├── LogError            of a start-up log of vLLM
     │   └── MeasurementError    of measured step times, which `kvlab calibrate` reads
     ├── GoldenError             a golden file that can't be read
     └── OutputError             a result that can't be written
@@ -75,18 +76,18 @@ class Problem:
 
 
 class VllmCommandError(ConfigError):
-    """A pasted command has flags that can't be simulated.
+    """A pasted command, or the start that a log tells of, has flags that can't be simulated.
 
     Attributes:
         problems: one per flag, in the order of the command.
     """
 
-    def __init__(self, problems: Sequence[Problem]) -> None:
+    def __init__(self, problems: Sequence[Problem], where: str = "--vllm") -> None:
         first = problems[0]
-        super().__init__("--vllm", first.flag, f"{first.why}; {first.remedy}")
+        super().__init__(where, first.flag, f"{first.why}; {first.remedy}")
         self.problems = tuple(problems)
         sentences = (text if (text := str(problem)).endswith("?") else f"{text}." for problem in problems)
-        self.args = (f"--vllm: {' '.join(sentences)}",)
+        self.args = (f"{where}: {' '.join(sentences)}",)
 
 
 class ScenarioError(KvlabError):
@@ -123,6 +124,10 @@ class InputError(KvlabError):
 
 class TraceError(InputError):
     """A trace that can't be used."""
+
+
+class LogError(InputError):
+    """A start-up log of vLLM that can't be used."""
 
 
 class MeasurementError(InputError):

@@ -49,6 +49,10 @@ class Flag:
     is_harmless: Callable[[str], bool] | None = None
     """The same, where a list doesn't say it."""
 
+    def changes_nothing(self, value: str) -> bool:
+        """Whether the engine does with this value what it does without the flag."""
+        return value in self.harmless or (self.is_harmless is not None and self.is_harmless(value))
+
 
 def _mapped(
     name: str,

@@ -20,6 +20,7 @@ from kvlab.vllm_flag_table import FLAGS, SHORTS, Flag
 from kvlab.vllm_words import server_words
 
 _NUMBER: Final = re.compile(r"-\d+(\.\d+)?\Z")
+_NAME: Final = re.compile(r"(?:line \d+: )?[^ =]+")
 _LEVEL: Final = re.compile(r"-O(\d+)\Z")
 _ON: Final = ("true", "1", "yes", "on")
 _OFF: Final = ("false", "0", "no", "off")
@@ -96,14 +97,16 @@ class FlagReader:
         self.ignored: list[Said] = []
         self.problems: list[Problem] = []
 
-    def result(self, warnings: Sequence[str] = ()) -> ParsedCommand:
+    def result(self, warnings: Sequence[str] = (), *, where: str = "--vllm") -> ParsedCommand:
         """What was read.
 
+        Args:
+            where: what to call it in messages.
         Raises:
             VllmCommandError: some of it can't be simulated.
         """
         if self.problems:
-            raise VllmCommandError(self.problems)
+            raise VllmCommandError(self.problems, where)
         return ParsedCommand(
             settings=dict(self.settings),
             mapped=tuple(self.mapped.values()),
@@ -184,9 +187,9 @@ class FlagReader:
         if flag.fate == "mapped":
             self._map(flag, shown, value, off=off)
         elif flag.fate == "ignored":
-            name = re.split("[ =]", shown)[0]  # without its value, which may be a secret
-            self.ignored.append(Said(flag=name, why=flag.why))
-        elif off or value in flag.harmless or (flag.is_harmless is not None and flag.is_harmless(value)):
+            # without its value, which may be a secret
+            self.ignored.append(Said(flag=_NAME.findall(shown)[0], why=flag.why))
+        elif off or flag.changes_nothing(value):
             self.ignored.append(Said(flag=shown, why="as without it"))
         elif flag.fate == "noted":
             self.noted.append(Said(flag=shown, why=flag.why))

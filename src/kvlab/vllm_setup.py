@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from kvlab.errors import ConfigError
 from kvlab.scenarios import Scenario, preset
-from kvlab.servers import VllmV1Server
+from kvlab.servers import SIZING_INPUTS, VllmV1Server
 from kvlab.setting_table import SETTINGS, VLLM_V1, settings_of
+from kvlab.settings import NOT_SET
 from kvlab.sizing.engines import engine_rules
 from kvlab.sizing.figures import ASSUMED
 from kvlab.sizing.plan import Plan
@@ -17,6 +18,7 @@ from kvlab.vllm_flags import ParsedCommand, Said, Taken
 
 _INSTEAD: Final = ("num_gpu_blocks_override", "kv_cache_memory_bytes", "gpu_memory_utilization")
 """Each makes those after it do nothing."""
+_UNSET: Final = (None, NOT_SET)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,8 +31,8 @@ class Assumed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setup:
-    """A scenario, and where its settings are from.
+class Origins:
+    """Where settings are from.
 
     Attributes:
         mapped: flags, or lines of a log, that became settings.
@@ -40,12 +42,11 @@ class Setup:
         warnings: what in a log doesn't fit together.
     """
 
-    scenario: Scenario
     mapped: tuple[Taken, ...] = ()
     noted: tuple[Said, ...] = ()
     ignored: tuple[Said, ...] = ()
     assumed: tuple[Assumed, ...] = ()
-    warnings: tuple[str, ...] = field(default=())
+    warnings: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON."""
@@ -58,6 +59,14 @@ class Setup:
         }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """A scenario, and where its settings are from."""
+
+    scenario: Scenario
+    origins: Origins
+
+
 def setup(sources: Sequence[ParsedCommand], given: Mapping[str, object]) -> Setup:
     """The scenario of a vLLM server.
 
@@ -68,61 +77,52 @@ def setup(sources: Sequence[ParsedCommand], given: Mapping[str, object]) -> Setu
         ConfigError: no model, no GPU, or a value that can't work.
         UnknownNameError: no such setting, model or GPU.
     """
-    read, mapped, idle = _merged(sources, given)
-    _check_needed({**read, **given})
-    version = str({**read, **given}.get("engine_version", preset(VLLM_V1).settings()["engine_version"]))
-    usual = {"max_model_len": None, "gpu_memory_utilization": engine_rules(version).gpu_memory_utilization}
-    if any({**read, **given}.get(name) is not None for name in _INSTEAD[:2]):
-        del usual["gpu_memory_utilization"]
-    scenario = preset(VLLM_V1).replace(**{**usual, **read, **given})
+    read, origins = _merged(sources, given)
+    values = {**read, **given}
+    _check_needed(values)
+    version = str(values.get("engine_version", preset(VLLM_V1).settings()["engine_version"]))
+    usual: dict[str, object] = {"max_model_len": None}
+    if all(values.get(name) in _UNSET for name in _INSTEAD[:2]):
+        usual["gpu_memory_utilization"] = engine_rules(version).gpu_memory_utilization
+    scenario = preset(VLLM_V1).replace(**{**usual, **values})
     assert isinstance(scenario.server, VllmV1Server)
-    known = {*read, *given}
-    plan = scenario.server.capacity(**dict.fromkeys({"max_num_seqs", "block_size"} - known)).plan
+    left_out = [name for name in ("max_num_seqs", "block_size") if name not in values]
+    plan = scenario.server.capacity(**dict.fromkeys(left_out)).plan
     limits: dict[str, object] = {"max_num_seqs": plan.batch.max_num_seqs, "block_size": plan.block_size}
-    scenario = scenario.replace(**{name: value for name, value in limits.items() if name not in known})
-    return Setup(
-        scenario=scenario,
-        mapped=mapped,
-        noted=tuple(said for source in sources for said in source.noted),
-        ignored=(*(said for source in sources for said in source.ignored), *idle),
-        assumed=tuple(_assumed(scenario, plan, known)),
-        warnings=tuple(text for source in sources for text in source.warnings),
-    )
+    scenario = scenario.replace(**{name: limits[name] for name in left_out})
+    return Setup(scenario=scenario, origins=replace(origins, assumed=tuple(_assumed(scenario, plan, values))))
 
 
-def sizing_inputs(
-    sources: Sequence[ParsedCommand], given: Mapping[str, object], known: Sequence[str]
-) -> dict[str, Any]:
-    """What was read and given, as `kvlab.capacity` takes it.
+def sizing_inputs(sources: Sequence[ParsedCommand], given: Mapping[str, object]) -> tuple[dict[str, Any], Origins]:
+    """What was read and given as `kvlab.capacity` takes it, without the scheduler's settings, and where it is from.
 
     Args:
-        known: the inputs that it has.
+        given: inputs that the user gave besides; they win.
     """
-    read, _, _ = _merged(sources, given)
-    return {name: value for name, value in {**read, **given}.items() if name in known}
+    read, origins = _merged(sources, given)
+    mapped = tuple(taken for taken in origins.mapped if taken.setting in SIZING_INPUTS)
+    return {name: read[name] for name in read if name in SIZING_INPUTS} | given, replace(origins, mapped=mapped)
 
 
-def _merged(
-    sources: Sequence[ParsedCommand], given: Mapping[str, object]
-) -> tuple[dict[str, object], tuple[Taken, ...], list[Said]]:
-    """Settings that were read, without those that the user gave or that do nothing beside others; and these."""
+def _merged(sources: Sequence[ParsedCommand], given: Mapping[str, object]) -> tuple[dict[str, object], Origins]:
+    """Settings that were read, without those that the user gave or that do nothing beside others."""
     read: dict[str, object] = {}
     mapped: dict[str, Taken] = {}
     for source in sources:
         read |= source.settings
         mapped |= {taken.setting: taken for taken in source.mapped}
-    idle = []
-    for name in [name for name in read if name in given]:
-        idle.append(Said(flag=mapped.pop(name).flag, why=f"{name} was given besides, and wins"))
-        del read[name]
-    stronger: str | None = None
-    for name in _INSTEAD:
-        if stronger is not None and name in read:
-            idle.append(Said(flag=mapped.pop(name).flag, why=f"it does nothing beside {stronger}"))
-            del read[name]
-        elif stronger is None and (read.get(name) is not None or given.get(name) not in (None, "none")):
-            stronger = name
-    return read, tuple(mapped.values()), idle
+    idle = {name: f"{name} was given besides, and wins" for name in read if name in given}
+    decides = next((name for name in _INSTEAD if {**read, **given}.get(name) not in _UNSET), None)
+    if decides is not None:
+        weaker = _INSTEAD[_INSTEAD.index(decides) + 1 :]
+        idle |= {name: f"it does nothing beside {decides}" for name in weaker if name in read}
+    ignored = [Said(flag=mapped.pop(name).flag, why=why) for name, why in idle.items()]
+    return {name: value for name, value in read.items() if name not in idle}, Origins(
+        mapped=tuple(mapped.values()),
+        noted=tuple(said for source in sources for said in source.noted),
+        ignored=(*(said for source in sources for said in source.ignored), *ignored),
+        warnings=tuple(text for source in sources for text in source.warnings),
+    )
 
 
 def _check_needed(values: Mapping[str, object]) -> None:
@@ -133,7 +133,7 @@ def _check_needed(values: Mapping[str, object]) -> None:
         raise ConfigError("gpu", None, remedy)
 
 
-def _assumed(scenario: Scenario, plan: Plan, known: set[str]) -> list[Assumed]:
+def _assumed(scenario: Scenario, plan: Plan, known: Mapping[str, object]) -> list[Assumed]:
     """In the order of the table: the server's limits, then the traffic."""
     version = f"vLLM {plan.engine_version}"
     on_gpu = f"default of {version} on this GPU"
@@ -153,8 +153,7 @@ def _assumed(scenario: Scenario, plan: Plan, known: set[str]) -> list[Assumed]:
         for name, (value, why) in values.items()
         if name not in known
     ]
-    traffic = [setting.name for setting in settings_of(VLLM_V1, "traffic")]
-    if known.isdisjoint(traffic):
+    if not any(setting.name in known for setting in settings_of(VLLM_V1, "traffic")):
         settings = scenario.settings()
         for name in ("request_rate", "prompt_tokens", "output_tokens"):
             why = "no traffic was given: give --trace FILE, or a rate and lengths"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from kvlab.cli.options import OnceCommand
+from kvlab.cli.vllm import sources, vllm_options, warn
 
 if TYPE_CHECKING:
     from kvlab.sizing.result import Capacity
@@ -48,21 +49,29 @@ def _inputs(function: _F) -> _F:
 
 
 @click.command(cls=OnceCommand)
+@vllm_options
 @click.option("--json", "as_json", is_flag=True, help="Print every figure as JSON, with its provenance and source.")
 @_inputs
 @click.option("--enforce-eager", is_flag=True, help="Without CUDA graphs.")
-def capacity(as_json: bool, **given: Any) -> None:
+def capacity(vllm: str | None, vllm_log: str | None, as_json: bool, **given: Any) -> None:
     """Say how many tokens of KV fit, how many requests that is, and where the memory goes.
 
     \b
     kvlab capacity --model Qwen/Qwen2.5-7B-Instruct --gpu A100-80GB
+    kvlab capacity --vllm "vllm serve Qwen/Qwen3-8B -tp 2 --max-model-len 16k" --gpu L40S
     kvlab capacity --model ./config.json --gpu H100 --tensor-parallel-size 2
     kvlab capacity --model Qwen/Qwen3-8B --gpu L40S --prompt-tokens 1000 --output-tokens "exponential(250)"
     """
     from kvlab.sizing.accuracy import band, from_scratch
     from kvlab.sizing.compute import capacity as fit
 
-    inputs = {name: value for name, value in given.items() if value is not None}
+    inputs = {name: value for name, value in given.items() if value is not None and value is not False}
+    origins = None
+    if vllm is not None or vllm_log is not None:
+        from kvlab.vllm_setup import sizing_inputs
+
+        inputs, origins = sizing_inputs(sources(vllm, vllm_log), inputs)
+        warn(origins.warnings)
     found = fit(**inputs)
     errors = band(from_scratch()) if found.is_from_scratch else None
     if as_json:
@@ -75,12 +84,18 @@ def capacity(as_json: bool, **given: Any) -> None:
                 "worst_ratio": round(float(errors.worst), 4),
                 "facts_lower_than_computed": errors.above,
             }
+        if origins is not None:
+            document["vllm"] = origins.to_dict()
         click.echo(json.dumps(document, indent=2, ensure_ascii=False))
         return
     from kvlab.cli.capacity_page import page
     from kvlab.cli.terminal import stdout_terminal
+    from kvlab.cli.vllm import origin_lines
 
-    click.echo(page(found, errors, _starts_with(found, inputs), stdout_terminal()), nl=False)
+    terminal = stdout_terminal()
+    click.echo(page(found, errors, _starts_with(found, inputs), terminal), nl=False)
+    if origins is not None:
+        click.echo(terminal.render(["", *origin_lines(origins, terminal)]), nl=False)
 
 
 def _starts_with(found: Capacity, inputs: dict[str, Any]) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -24,6 +25,7 @@ from kvlab.scenarios import Scenario, load, read_document, read_text
 from kvlab.units import format_number
 
 _LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_COMMAND: Final = re.compile(r"\bvllm\s+serve\s|\bvllm\.entrypoints\.|^(docker|podman)\s")
 _WIDE: Final = 96
 """Columns of a terminal that has room for both the absolute and the relative change."""
 
@@ -37,7 +39,8 @@ _WIDE: Final = 96
 def compare(runs: tuple[str, ...], as_json: bool, show_all: bool, quiet: bool, assignments: tuple[str, ...]) -> None:
     """Run A, B, ... and show how each differs from A.
 
-    Each is a preset, a scenario file, a result of `kvlab run --json`, or a preset or file with changes after a colon.
+    Each is a preset, a scenario file, a result of `kvlab run --json`, a preset or file with changes after a colon, or
+    a command "vllm serve ...", whose GPU --set gpu=NAME says.
     What --set says holds for all of them.
 
     \b
@@ -61,6 +64,11 @@ def compare(runs: tuple[str, ...], as_json: bool, show_all: bool, quiet: bool, a
 
 def _side(text: str, common: dict[str, object]) -> Scenario | Result:
     """The scenario, or the stored result, that one argument means."""
+    if _COMMAND.search(text):
+        from kvlab.vllm_flags import parse_command
+        from kvlab.vllm_setup import setup
+
+        return setup([parse_command(text)], common).scenario
     name, changes = text, ""
     if not Path(text).exists() and ":" in text:
         name, _, changes = text.partition(":")

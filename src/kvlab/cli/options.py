@@ -164,15 +164,24 @@ def parse_assignments(assignments: Sequence[str]) -> dict[str, object]:
     return values
 
 
-def scenario_from(name_or_path: str, flags: dict[str, object], assignments: Sequence[str] = ()) -> Scenario:
-    """The named scenario with the settings that the user gave.
+def given_settings(flags: dict[str, object], assignments: Sequence[str] = ()) -> dict[str, object]:
+    """The settings that the user gave, as flags and by `--set`.
 
     Raises:
-        KvlabError: no such scenario or setting, or a value that can't work.
+        ConfigError: one is given twice.
     """
     values = {name: value for name, value in flags.items() if value is not None}
     for name, value in parse_assignments(assignments).items():
         if name in values:
             raise ConfigError(name, str(value), "is given twice, as a flag and by --set")
         values[name] = value
-    return load(name_or_path).replace(**values)
+    return values
+
+
+def scenario_from(name_or_path: str, flags: dict[str, object], assignments: Sequence[str] = ()) -> Scenario:
+    """The named scenario with the settings that the user gave.
+
+    Raises:
+        KvlabError: no such scenario or setting, or a value that can't work.
+    """
+    return load(name_or_path).replace(**given_settings(flags, assignments))

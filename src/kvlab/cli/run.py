@@ -6,17 +6,21 @@ import json
 import sys
 import time
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from kvlab.cli.options import ScenarioCommand, scenario_from, setting_options
+from kvlab.cli.options import ScenarioCommand, given_settings, scenario_from, setting_options
+from kvlab.cli.vllm import sources, vllm_options, warn
 from kvlab.core.config import Recording
 from kvlab.errors import ConfigError, UnknownNameError
 from kvlab.results import Run
 from kvlab.scenarios import Scenario
-from kvlab.setting_table import BLOCK_TABLE_LAB, PREEMPTION_LAB
+from kvlab.setting_table import BLOCK_TABLE_LAB, PREEMPTION_LAB, VLLM_V1
 from kvlab.units import format_duration
+
+if TYPE_CHECKING:
+    from kvlab.vllm_setup import Setup
 
 INTERRUPTED: Final = 130
 _TABLE_FORMAT: Final = "parquet"
@@ -27,7 +31,8 @@ _LEVERS: Final = {PREEMPTION_LAB: "max_num_seqs=48", BLOCK_TABLE_LAB: "kv_memory
 
 
 @click.command(cls=ScenarioCommand)
-@click.argument("scenario", metavar="NAME|FILE")
+@click.argument("scenario", metavar="[NAME|FILE]", required=False)
+@vllm_options
 @click.option("--json", "as_json", is_flag=True, help="Print scenario and metrics as JSON.")
 @click.option("--out", metavar="DIR", help="Write result.json, requests, timeline and preemptions there.")
 @click.option("--format", "table_format", metavar="parquet|csv", help="Of the tables in --out; parquet by default.")
@@ -43,7 +48,9 @@ _LEVERS: Final = {PREEMPTION_LAB: "max_num_seqs=48", BLOCK_TABLE_LAB: "kv_memory
 @click.option("--quiet", "-q", is_flag=True, help="No progress and no timing on stderr.")
 @setting_options
 def run(
-    scenario: str,
+    scenario: str | None,
+    vllm: str | None,
+    vllm_log: str | None,
     as_json: bool,
     out: str | None,
     table_format: str | None,
@@ -54,14 +61,17 @@ def run(
     assignments: tuple[str, ...],
     **flags: Any,
 ) -> int:
-    """Simulate NAME (preemption-lab or block-table-lab) or the scenario in FILE.
+    """Simulate NAME (preemption-lab, block-table-lab or vllm-v1), the scenario in FILE, or a server of vLLM.
 
     \b
     kvlab run preemption-lab --max-num-seqs 48
+    kvlab run --vllm "vllm serve Qwen/Qwen2.5-7B-Instruct --max-num-seqs 128" --gpu A100-80GB
     kvlab run block-table-lab --set allocator=contiguous --burst
     kvlab run preemption-lab --trace azure.csv --from 10min --until 20min
     """
-    chosen = scenario_from(scenario, flags, assignments)
+    made = _setup(scenario, vllm, vllm_log, given_settings(flags, assignments))
+    chosen = made.scenario if made is not None else scenario_from(_named(scenario), flags, assignments)
+    warn(made.origins.warnings if made is not None else ())
     _check_files(out, table_format, plots)
     if save_scenario is not None:
         _save(chosen, Path(save_scenario))
@@ -70,7 +80,7 @@ def run(
     recording = Recording(requests=tables, steps=tables or with_chart or bool(plots))
     result, timing = simulate(chosen, recording, quiet=quiet)
     _write_files(result, out, table_format or _TABLE_FORMAT, plots)
-    click.echo(_as_json(result) if as_json else _as_text(result, chosen, with_chart=with_chart), nl=False)
+    click.echo(_as_json(result, chosen, made) if as_json else _as_text(result, chosen, made, with_chart), nl=False)
     if not quiet:
         say_timing(result, timing)
     if not result.record.totals.finished and result.record.totals.rejected and not result.interrupted:
@@ -108,15 +118,43 @@ def _say_next(scenario: Scenario) -> None:
         click.echo(f"next: kvlab compare {scenario.rules} {scenario.rules}:{lever}", err=True)
 
 
-def _as_json(result: Run) -> str:
-    return json.dumps(result.to_dict(), indent=2, ensure_ascii=False) + "\n"
+def _named(scenario: str | None) -> str:
+    if scenario is None:
+        raise click.UsageError("what to run? Give a preset or a file, or --vllm COMMAND or --vllm-log FILE")
+    return scenario
 
 
-def _as_text(result: Run, scenario: Scenario, *, with_chart: bool) -> str:
+def _setup(scenario: str | None, command: str | None, log: str | None, given: dict[str, object]) -> Setup | None:
+    """What a command line or a log of vLLM says; None where there is neither."""
+    if command is None and log is None:
+        return None
+    if scenario not in (None, VLLM_V1):
+        flag = "--vllm" if command is not None else "--vllm-log"
+        raise ConfigError(flag, command or log, f"is a server with the rules of {VLLM_V1}: leave {scenario} out")
+    from kvlab.vllm_setup import setup
+
+    return setup(sources(command, log), given)
+
+
+def _as_json(result: Run, scenario: Scenario, made: Setup | None) -> str:
+    document = result.to_dict()
+    if scenario.rules == VLLM_V1:
+        from kvlab.vllm_print import vllm_flags
+
+        document["vllm"] = {"command": vllm_flags(scenario), **({} if made is None else made.origins.to_dict())}
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+
+
+def _as_text(result: Run, scenario: Scenario, made: Setup | None, with_chart: bool) -> str:
     from kvlab.cli.report import report
     from kvlab.cli.terminal import stdout_terminal
+    from kvlab.cli.vllm import command_lines, origin_lines
 
-    return report(result, scenario, stdout_terminal(), with_chart=with_chart)
+    terminal = stdout_terminal()
+    text = report(result, scenario, terminal, with_chart=with_chart)
+    for lines in ([] if made is None else origin_lines(made.origins, terminal), command_lines(scenario, terminal)):
+        text += terminal.render(["", *lines]) if lines else ""
+    return text
 
 
 def _write_files(result: Run, out: str | None, table_format: str, plots: tuple[str, ...]) -> None:
