@@ -29,6 +29,7 @@ _WORDS: Final = {
     "paused": ("paused_ratio",),
     "paused > 1 s": ("paused_ratio",),
     "kv cache": ("kv_capacity_tokens", "kv_capacity_bytes", "mean_kv_usage_ratio", "peak_kv_usage_ratio"),
+    "prefix cache": ("prefix_hit_ratio", "cached_tokens"),
     "waste": ("waste_ratio", "mean_waste_tokens", "external_fragmentation_ratio"),
     "running": ("mean_running", "peak_running"),
     "waiting": ("mean_waiting", "peak_waiting"),

@@ -32,6 +32,8 @@ def report(run: Run, scenario: Scenario, terminal: Terminal, *, with_chart: bool
     lines = [*_title(scenario, terminal), ""]
     if run.interrupted:
         lines[:0] = [_partial(run, terminal), ""]
+    elif run.record.totals.unfinished:
+        lines[:0] = [*(terminal.style(line, "bold", "yellow") for line in _stalled(run, terminal)), ""]
     if with_chart and run.record.steps:
         lines += [*_story(run, terminal), "", *chart(run, terminal), ""]
     if run.record.totals.steps:
@@ -47,6 +49,17 @@ def _nothing_ran(run: Run, scenario: Scenario) -> str:
         return f"No request ran: none can ever fit in the KV cache of {capacity(run)}."
     window_ns = scenario.window_ns
     return "No request came" + ("." if window_ns is None else f" in {format_duration(window_ns)}.")
+
+
+def _stalled(run: Run, terminal: Terminal) -> list[str]:
+    """A real server would hang there, too."""
+    totals = run.record.totals
+    text = (
+        f"STALLED at {format_duration(totals.end_ns)}: {totals.unfinished:,} requests never finish, as nothing can "
+        "move any more: the head of the queue needs more blocks than the pool has, or requests preempt each other "
+        "without end"
+    )
+    return textwrap.wrap(text, terminal.width)
 
 
 def _partial(run: Run, terminal: Terminal) -> str:
@@ -133,6 +146,7 @@ def _fact_parts(metrics: Metrics, scenario: Scenario) -> list[tuple[str, list[st
                 f"{shown['peak_kv_usage_ratio']} at most",
             ],
         ),
+        ("Prefix cache", _prefix_cache(metrics, shown)),
         ("Waste", _waste(metrics, shown)),
         ("Running", [f"{shown['mean_running']} sequences on average", f"{shown['peak_running']} at most"]),
         ("Waiting", [f"{shown['mean_waiting']} requests on average", f"{shown['peak_waiting']} at most"]),
@@ -158,6 +172,13 @@ def _preemptions(metrics: Metrics, shown: dict[str, str]) -> list[str]:
     if metrics.swap_outs:
         parts.append(f"{shown['swap_outs']} swapped out: {shown['swapped_tokens']} copied in {shown['swap_ns']}")
     return parts
+
+
+def _prefix_cache(metrics: Metrics, shown: dict[str, str]) -> list[str]:
+    """Only where something was found in it: most traffic doesn't say what its tokens are."""
+    if not metrics.cached_tokens:
+        return []
+    return [f"{shown['prefix_hit_ratio']} of the tokens looked for were there: {shown['cached_tokens']}"]
 
 
 def _waste(metrics: Metrics, shown: dict[str, str]) -> list[str]:

@@ -90,6 +90,7 @@ _TRAFFIC: Final = 'MODEL.md, "Traffic"'
 _MEMORY: Final = 'MODEL.md, "Block-table lab", memory at a step'
 _LAB1: Final = 'MODEL.md, "Preemption lab"'
 _LAB2: Final = 'MODEL.md, "Block-table lab"'
+_VLLM: Final = "docs/vllm-v1.md"
 _OWN: Final = "kvlab"
 
 _WHICH: Final = {
@@ -183,6 +184,10 @@ _GROUPS: Final[dict[str, tuple[_Row, ...]]] = {  # name, label, unit, better, so
          "block-table entries - taken blocks, averaged over time"),
         ("cow_copies", "Copies on write", "copies", None, _LAB2,
          "blocks copied because a sample wrote into one that others share"),
+        ("prefix_hit_ratio", "Prefix cache hits", "ratio", "higher", _VLLM,
+         "tokens that admissions found in the prefix cache / tokens that they looked for; – without a prefix cache"),
+        ("cached_tokens", "Tokens from the prefix cache", "tokens", "higher", _VLLM,
+         "tokens that admissions found in the prefix cache, after a preemption again"),
     ),
     "load": (
         ("mean_running", "Running sequences, mean", "sequences", None, _OWN,
@@ -194,13 +199,13 @@ _GROUPS: Final[dict[str, tuple[_Row, ...]]] = {  # name, label, unit, better, so
     ),
     "requests": (
         ("arrived", "Arrived", "requests", None, _MODEL,
-         "requests that came; arrived = finished + rejected (+ unfinished in a run that was stopped)"),
+         "requests that came; arrived = finished + rejected (+ unfinished, where a run was stopped or could not go on)"),
         ("finished", "Finished", "requests", "higher", _MODEL,
          "requests whose last sample emitted its last token; latencies and percentiles are over these"),
         ("rejected", "Rejected", "requests", "lower", _LAB1,
          "requests that could never run, turned away when they arrived"),
         ("unfinished", "Unfinished", "requests", "lower", _OWN,
-         "waiting, running or swapped when the run was stopped; 0 in a complete run"),
+         "waiting, running or swapped when the run was stopped or could not go on; 0 in a complete run"),
     ),
     "work": (
         ("output_tokens", "Output tokens", "tokens", None, _MODEL, "tokens emitted, all samples"),

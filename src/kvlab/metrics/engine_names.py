@@ -75,6 +75,14 @@ ENGINE_NAMES: Final[dict[str, dict[str, str]]] = {
         "SGLang": "largest sglang:token_usage",
         "TensorRT-LLM": "largest trtllm_kv_cache_utilization",
     },
+    "prefix_hit_ratio": {
+        "vLLM": "vllm:prefix_cache_hits_total / vllm:prefix_cache_queries_total",
+        "SGLang": "sglang:cache_hit_rate",
+        "TensorRT-LLM": "trtllm_kv_cache_hit_rate",
+    },
+    "cached_tokens": {
+        "vLLM": "vllm:prefix_cache_hits_total",
+    },
     "mean_running": {
         "vLLM": "vllm:num_requests_running",
         "SGLang": "sglang:num_running_reqs",

@@ -84,6 +84,8 @@ class Metrics:
     external_fragmentation_ratio: Fraction | None
     mean_saved_blocks: Fraction | None
     cow_copies: int
+    prefix_hit_ratio: Fraction | None
+    cached_tokens: int
 
     mean_running: Fraction | None
     peak_running: int
@@ -188,6 +190,8 @@ def summarize(record: RunRecord, *, window_ns: int | None, kv_bytes_per_token: i
         external_fragmentation_ratio=_ratio(free_token_ns - totals.largest_hole_token_ns, free_token_ns),
         mean_saved_blocks=_ratio(totals.saved_block_ns, end_ns),
         cow_copies=totals.cow_copies,
+        prefix_hit_ratio=_ratio(totals.cached_tokens, totals.queried_tokens),
+        cached_tokens=totals.cached_tokens,
         mean_running=_ratio(totals.running_ns, end_ns),
         peak_running=totals.peak_running,
         mean_waiting=_ratio(totals.waiting_ns, end_ns),
