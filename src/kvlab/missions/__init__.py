@@ -12,7 +12,7 @@ from kvlab.errors import UnknownNameError
 from kvlab.missions import block_table_lab, preemption_lab
 from kvlab.missions.judge import GoalResult, Verdict, judge
 from kvlab.missions.model import Goal, Guess, Mission, Question
-from kvlab.setting_table import LABS
+from kvlab.setting_table import RULES
 
 MISSIONS: Final[dict[str, Mission]] = {
     mission.id: mission for mission in (*preemption_lab.MISSIONS, *block_table_lab.MISSIONS)
@@ -24,13 +24,13 @@ __all__ = ["MISSIONS", "Goal", "GoalResult", "Guess", "Mission", "Question", "Ve
 
 
 def missions_for(rules: str) -> tuple[Mission, ...]:
-    """The missions of one lab, in order.
+    """The missions of one lab, in order; a real server has none.
 
     Raises:
         UnknownNameError: no such lab; names the nearest.
     """
-    if rules not in LABS:
-        raise UnknownNameError("lab", rules, LABS)
+    if rules not in RULES:
+        raise UnknownNameError("lab", rules, RULES)
     return tuple(mission for mission in MISSIONS.values() if mission.rules == rules)
 
 

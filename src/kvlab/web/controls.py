@@ -1,101 +1,26 @@
-"""What the page lets a person change and read, per lab: a new knob or tile is a row here."""
+"""What the page lets a person change and read, per tab: a new knob or tile is a row here, or in `your_server`."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from fractions import Fraction
 from functools import cache
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from kvlab.core.config import PreemptionLabConfig
-from kvlab.metrics import METRICS
 from kvlab.metrics.catalog import Metric
 from kvlab.results import Run
 from kvlab.scenarios import Scenario, preset
-from kvlab.setting_table import BLOCK_TABLE_LAB, PREEMPTION_LAB, SETTINGS
+from kvlab.servers import VllmV1Server
+from kvlab.setting_table import BLOCK_TABLE_LAB, PREEMPTION_LAB, SETTINGS, VLLM_V1
 from kvlab.settings import DURATION, SIZE, SWITCH
-from kvlab.units import GIB, NS_PER_S, parse_bytes
+from kvlab.web.parts import GIB_UNIT, THROUGHPUT, TTFT, Control, Tile, hundredths, percent, tenths, texts, tile
+from kvlab.web.your_server import ACTS_ONLY, SERVER_CONTROLS, SERVER_TILES, serve_command
 
-Kind = Literal["range", "choice", "switch"]
-Group = Literal["server", "traffic", "event"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Control:
-    """One knob. Its values are the texts that links hold."""
-
-    name: str
-    """A setting of the scenario."""
-    label: str
-    kind: Kind
-    group: Group
-    unit: str = ""
-    values: tuple[str, ...] = ()
-    """Every stop, in order."""
-    labels: tuple[str, ...] = ()
-    """What the page shows for each; empty: the values themselves."""
-    on: str | None = None
-    off: str | None = None
-    """Of a switch."""
-
-    def to_dict(self, default: str, more: Iterable[str] = ()) -> dict[str, Any]:
-        """Ready for JSON.
-
-        Args:
-            more: further stops, which a mission needs.
-        """
-        values, labels = self._stops(more)
-        return {
-            "name": self.name,
-            "label": self.label,
-            "kind": self.kind,
-            "unit": self.unit,
-            "help": SETTINGS[self.name].help,
-            "group": self.group,
-            "values": values,
-            "labels": labels,
-            "on": self.on,
-            "off": self.off,
-            "default": default,
-        }
-
-    def _stops(self, more: Iterable[str]) -> tuple[list[str], list[str]]:
-        shown = dict(zip(self.values, self.labels or self.values, strict=True))
-        if self.kind == "range":
-            parse = SETTINGS[self.name].parse
-            for text in more:
-                shown.setdefault(text, self._label(text))
-            shown = {text: shown[text] for text in sorted(shown, key=lambda text: Decimal(str(parse(text))))}
-        return list(shown), list(shown.values())
-
-    def _label(self, text: str) -> str:
-        if self.unit == "%":
-            return _percent(text)
-        return f"{parse_bytes(text, self.name) / GIB:g}" if self.unit == _GIB else text
-
-
-def _percent(text: str) -> str:
-    return f"{float(text) * 100:g}"
-
-
-def _texts(values: Iterable[object]) -> tuple[str, ...]:
-    return tuple(map(str, values))
-
-
-def _hundredths(first: int, last: int) -> tuple[str, ...]:
-    return tuple(f"{value / 100:g}" for value in range(first, last + 1))
-
-
-def _tenths(first: int, last: int) -> tuple[str, ...]:
-    return tuple(f"{value / 10:g}" for value in range(first, last + 1))
-
-
-_GIB: Final = "GiB"
-_SEQS: Final = _texts([1, 2, *range(4, 132, 4), *range(144, 257, 16)])
-_UTILIZATIONS: Final = _hundredths(40, 99)
+_SEQS: Final = texts([1, 2, *range(4, 132, 4), *range(144, 257, 16)])
+_UTILIZATIONS: Final = hundredths(40, 99)
 _SWAP_GIB: Final = (0, 0.5, 1, 1.5, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 _KV_GIB: Final = (0.5, 1, 1.5, 2, 2.5, 3, 3.5, 4, 4.5, 5, 5.5, 6, 7, 8, 9, 10, 12, 14, 16)
 _HEADROOMS: Final = (0, 10, 20, 35, 50, 75, 100, 125, 150, 175, 200, 250, 300, 350, 400, 500, 600, 700, 850, 1000)
@@ -108,7 +33,7 @@ def _sizes(gib: Iterable[float]) -> tuple[str, ...]:
 
 
 _RATE: Final = Control(
-    name="request_rate", label="Arrival rate", kind="range", group="traffic", unit="requests/s", values=_tenths(5, 80)
+    name="request_rate", label="Arrival rate", kind="range", group="traffic", unit="requests/s", values=tenths(5, 80)
 )
 _CAP: Final = Control(
     name="max_num_seqs", label="Most running sequences", kind="range", group="server", unit="sequences", values=_SEQS
@@ -125,16 +50,16 @@ CONTROLS: Final[dict[str, tuple[Control, ...]]] = {
         ),
         Control(
             name="gpu_memory_utilization", label="Memory utilisation", kind="range", group="server", unit="%",
-            values=_UTILIZATIONS, labels=tuple(map(_percent, _UTILIZATIONS)),
+            values=_UTILIZATIONS, labels=tuple(map(percent, _UTILIZATIONS)),
         ),
         _CAP,
         Control(
             name="headroom_blocks", label="Admission headroom", kind="range", group="server", unit="blocks",
-            values=_texts(_HEADROOMS),
+            values=texts(_HEADROOMS),
         ),
         Control(
-            name="swap_space_bytes", label="CPU swap space", kind="range", group="server", unit=_GIB,
-            values=_sizes(_SWAP_GIB), labels=_texts(_SWAP_GIB),
+            name="swap_space_bytes", label="CPU swap space", kind="range", group="server", unit=GIB_UNIT,
+            values=_sizes(_SWAP_GIB), labels=texts(_SWAP_GIB),
         ),
         Control(
             name="kv_cache_dtype", label="FP8 KV cache", kind="switch", group="server", on="fp8", off="auto"
@@ -151,15 +76,15 @@ CONTROLS: Final[dict[str, tuple[Control, ...]]] = {
         ),
         Control(
             name="block_size", label="Block size", kind="range", group="server", unit="tokens",
-            values=_texts([1, 2, 4, 8, 16, 32, 64, 128, 256, 512]),
+            values=texts([1, 2, 4, 8, 16, 32, 64, 128, 256, 512]),
         ),
         Control(
-            name="kv_memory_bytes", label="KV memory", kind="range", group="server", unit=_GIB,
-            values=_sizes(_KV_GIB), labels=_texts(_KV_GIB),
+            name="kv_memory_bytes", label="KV memory", kind="range", group="server", unit=GIB_UNIT,
+            values=_sizes(_KV_GIB), labels=texts(_KV_GIB),
         ),
         Control(
             name="max_tokens", label="Longest answer allowed", kind="range", group="server", unit="tokens",
-            values=_texts([128, 256, 384, 512, 640, 768, 896, 1024, 1280, 1536, 1792, 2048, 2560, 3072, 4096, 8192]),
+            values=texts([128, 256, 384, 512, 640, 768, 896, 1024, 1280, 1536, 1792, 2048, 2560, 3072, 4096, 8192]),
         ),
         _CAP,
         _RATE,
@@ -169,8 +94,9 @@ CONTROLS: Final[dict[str, tuple[Control, ...]]] = {
         ),
         _BURST,
     ),
+    VLLM_V1: SERVER_CONTROLS,
 }  # fmt: skip
-"""By lab, in the order of the page."""
+"""By tab, in the order of the page."""
 
 
 USED_RATIO: Final = Metric(
@@ -192,81 +118,32 @@ def used_ratio(run: Run) -> Fraction | None:
     return Fraction(totals.used_token_ns, whole) if whole else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tile:
-    """One figure of the page."""
-
-    name: str
-    """Of the glossary."""
-    label: str
-    main: bool = False
-    """One of the three that a phone shows while a slider moves."""
-    metric: Metric
-    value: Callable[[Run], Fraction | int | None]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Ready for JSON."""
-        unit = "s" if self.metric.unit == "ns" else self.metric.unit
-        return {
-            "name": self.name,
-            "label": self.label,
-            "unit": unit,
-            "better": self.metric.better,
-            "main": self.main,
-        }
-
-    def show(self, run: Run) -> dict[str, Any]:
-        """The figure of a run: a plain number (seconds, bytes, a ratio of 0..1, a count), and as a person reads it."""
-        value = self.value(run)
-        scale = NS_PER_S if self.metric.unit == "ns" else 1
-        plain = None if value is None else float(Fraction(value) / scale)
-        return {"value": plain, "text": self.metric.format(value)}
-
-
-def _tile(name: str, label: str, *, main: bool = False) -> Tile:
-    return Tile(name=name, label=label, main=main, metric=METRICS[name], value=lambda run: getattr(run.metrics, name))
-
-
-def _throughput(run: Run) -> Fraction | None:
-    """In the window; of an uncut trace, which has none, to the last token."""
-    metrics = run.metrics
-    return metrics.throughput_tokens_per_s if run.window_ns is None else metrics.throughput_in_window_tokens_per_s
-
-
-_THROUGHPUT: Final = Tile(
-    name="throughput_in_window_tokens_per_s",
-    label="Throughput",
-    main=True,
-    metric=METRICS["throughput_in_window_tokens_per_s"],
-    value=_throughput,
-)
-_TTFT: Final = _tile("p95_ttft_ns", "First token, p95", main=True)
-
 TILES: Final[dict[str, tuple[Tile, ...]]] = {
     PREEMPTION_LAB: (
-        _THROUGHPUT,
-        _TTFT,
-        _tile("p99_gap_ns", "Gap between tokens, p99", main=True),
-        _tile("preemptions_per_1000", "Preemptions per 1,000"),
-        _tile("paused_ratio", "Paused over 1 s"),
-        _tile("recomputed_tokens", "Recomputed"),
-        _tile("kv_capacity_tokens", "KV capacity"),
+        THROUGHPUT,
+        TTFT,
+        tile("p99_gap_ns", "Gap between tokens, p99", main=True),
+        tile("preemptions_per_1000", "Preemptions per 1,000"),
+        tile("paused_ratio", "Paused over 1 s"),
+        tile("recomputed_tokens", "Recomputed"),
+        tile("kv_capacity_tokens", "KV capacity"),
     ),
     BLOCK_TABLE_LAB: (
         Tile(
             name=USED_RATIO.name, label="Memory that holds tokens", main=True, metric=USED_RATIO, value=used_ratio
         ),
-        _tile("waste_ratio", "Internal waste"),
-        _tile("mean_largest_hole_tokens", "Largest hole"),
-        _tile("mean_running", "Running, mean"),
-        _tile("peak_running", "Running, peak"),
-        _THROUGHPUT,
-        _TTFT,
-        _tile("preemptions", "Preemptions"),
-        _tile("mean_saved_blocks", "Saved by sharing"),
+        tile("waste_ratio", "Internal waste"),
+        tile("mean_largest_hole_tokens", "Largest hole"),
+        tile("mean_running", "Running, mean"),
+        tile("peak_running", "Running, peak"),
+        THROUGHPUT,
+        TTFT,
+        tile("preemptions", "Preemptions"),
+        tile("mean_saved_blocks", "Saved by sharing"),
     ),
+    VLLM_V1: SERVER_TILES,
 }  # fmt: skip
-"""By lab, in the order of the page."""
+"""By tab, in the order of the page."""
 
 
 @cache
@@ -275,10 +152,17 @@ def base(lab: str) -> Scenario:
     return preset(lab)
 
 
+def acts_only(lab: str) -> Mapping[str, Mapping[str, tuple[str, ...]]]:
+    """Settings that act only beside some values of others: setting -> other setting -> those values."""
+    return ACTS_ONLY if lab == VLLM_V1 else {}
+
+
 def defaults(lab: str) -> dict[str, str]:
-    """The text of each control's setting in the lab's preset."""
+    """The text of each control's setting in the lab's preset, and of the settings that controls depend on."""
     settings = base(lab).settings()
-    return {control.name: SETTINGS[control.name].show(settings[control.name]) for control in CONTROLS[lab]}
+    others = (other for needs in acts_only(lab).values() for other in needs)
+    names = dict.fromkeys([*(control.name for control in CONTROLS[lab]), *others])
+    return {name: SETTINGS[name].show(settings[name]) for name in names}
 
 
 def changes_as_text(scenario: Scenario) -> dict[str, str]:
@@ -316,6 +200,8 @@ _FLAGS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
 
 def vllm_flags(scenario: Scenario) -> str:
     """What `vllm serve` takes for the same server; swap is of vLLM before V1, a watermark of 0.24 and later."""
+    if isinstance(scenario.server, VllmV1Server):
+        return serve_command(scenario.server)
     settings: Mapping[str, Any] = scenario.settings()
     words = [f"{flag} {_plain(name, settings[name])}" for name, flag in _FLAGS[scenario.rules]]
     config = scenario.engine_config()

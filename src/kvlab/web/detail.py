@@ -68,7 +68,8 @@ def _state_at(request: RequestRecord, life: Sequence[_Stretch], t_ns: int) -> st
         return "not arrived"
     if request.rejected:
         return "rejected"
-    return next((STATES[part.state] for part in life if part.start_ns <= t_ns < part.end_ns), "finished")
+    last = "finished" if request.finish_ns is not None else "waiting, and never served again"
+    return next((STATES[part.state] for part in life if part.start_ns <= t_ns < part.end_ns), last)
 
 
 def _events(request: RequestRecord, life: Sequence[_Stretch], stays: Sequence[Stay]) -> Iterator[tuple[int, str]]:
@@ -79,7 +80,8 @@ def _events(request: RequestRecord, life: Sequence[_Stretch], stays: Sequence[St
         return
     if request.admitted_ns is not None:
         waited = format_duration(request.admitted_ns - request.arrival_ns)
-        yield request.admitted_ns, f"admitted after {waited} in the queue"
+        cached = f"; {request.cached_tokens:,} of its tokens are in the cache" if request.cached_tokens else ""
+        yield request.admitted_ns, f"admitted after {waited} in the queue{cached}"
     if request.first_token_ns is not None:
         yield (
             request.first_token_ns,
@@ -97,6 +99,9 @@ def _events(request: RequestRecord, life: Sequence[_Stretch], stays: Sequence[St
             yield part.end_ns, f"computed again in {frozen}, goes on"
     if request.finish_ns is not None:
         yield request.finish_ns, f"last of {request.output_tokens:,} tokens"
+    else:
+        end_ns = max([request.arrival_ns, *(part.end_ns for part in life)])
+        yield end_ns, "from here on nothing moves: it never gets its last token"
 
 
 def _num_copied(stays: Sequence[Stay]) -> int:

@@ -1,4 +1,4 @@
-"""The tables that the page is built from: labs with their controls, tiles and missions; the glossary."""
+"""The tables that the page is built from: tabs with controls, tiles, missions and examples; the glossary."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from typing import Any, Final
 from kvlab.metrics import METRICS
 from kvlab.metrics.catalog import Metric
 from kvlab.missions import Mission, missions_for
-from kvlab.setting_table import BLOCK_TABLE_LAB, PREEMPTION_LAB, SETTINGS
+from kvlab.setting_table import BLOCK_TABLE_LAB, PREEMPTION_LAB, SETTINGS, VLLM_V1
 from kvlab.settings import Setting
-from kvlab.web.controls import CONTROLS, TILES, USED_RATIO, defaults
+from kvlab.web.controls import CONTROLS, TILES, USED_RATIO, acts_only, defaults
+from kvlab.web.examples import examples_for
 from kvlab.web.limits import MAX_UPLOAD_BYTES
+from kvlab.web.your_server import SERVER_METRICS
 
 TABLE_VERSION: Final = 1
 
@@ -35,6 +37,12 @@ _LABS: Final = {
         "How the KV cache is handed out: one reserved range per answer, or small blocks as tokens come. See what each "
         "wastes, what a block table is, and what several answers to one prompt can share.",
     ),
+    VLLM_V1: _Words(
+        "Your server",
+        "vLLM with your model, your GPU and your flags: the scheduler of its V1 engine, step by step, and the memory "
+        "that it would find at its start. Set it up, drop a trace of yours, or begin with a case that somebody "
+        "reported.",
+    ),
 }
 
 NOT_MODELLED: Final = (
@@ -53,7 +61,21 @@ NOT_MODELLED: Final = (
     "Traffic is drawn from simple distributions with a seed; yours has days, tenants and repeats. Drop your own trace "
     "on the page to see it.",
 )
-"""What the model doesn't tell: a panel of the page."""
+"""What the labs don't tell: a panel of the page."""
+
+NOT_MODELLED_SERVER: Final = (
+    "Step times are measured for a few pairs of model and GPU, and estimated from the GPU's peak rates for all others: "
+    "what is estimated can be off by a third and more. The waterfall and the explanation of “Step times” say which.",
+    "Memory for activations, CUDA graphs and what is outside PyTorch follows formulas fitted to logs of engines; your "
+    "log of vLLM's start has the true sizes. Give its KV cache with kv_cache_memory_bytes and compare.",
+    "Drawn requests have nothing in common, so the prefix cache finds only what preempted requests left behind. Drop a "
+    "trace with block hashes (Mooncake's have them) to see real hits.",
+    "No pools of several kinds of layers (sliding windows, linear attention), no speculative decoding, no LoRA "
+    "adapters, no images, no connector to other caches, no disaggregation.",
+    "One replica: no load balancer in front. Text in and out, the HTTP server and the network are in no latency.",
+    "Nobody gives up: users wait for ever, never cancel, and never retry.",
+)
+"""What a real server's tab doesn't tell."""
 
 
 @cache
@@ -63,7 +85,6 @@ def tables() -> dict[str, Any]:
         "version": TABLE_VERSION,
         "labs": {lab: _lab(lab, words) for lab, words in _LABS.items()},
         "glossary": _glossary(),
-        "not_modelled": list(NOT_MODELLED),
         "most_trace_bytes": MAX_UPLOAD_BYTES,
     }
 
@@ -71,6 +92,7 @@ def tables() -> dict[str, Any]:
 def _lab(lab: str, words: _Words) -> dict[str, Any]:
     missions = missions_for(lab)
     default = defaults(lab)
+    rules = acts_only(lab).items()
     return {
         "title": words.title,
         "intro": words.intro,
@@ -80,6 +102,9 @@ def _lab(lab: str, words: _Words) -> dict[str, Any]:
         "tiles": [tile.to_dict() for tile in TILES[lab]],
         "missions": [mission.card() for mission in missions],
         "defaults": default,
+        "acts_only": {name: {other: list(texts) for other, texts in needs.items()} for name, needs in rules},
+        "examples": examples_for(lab),
+        "not_modelled": list(NOT_MODELLED_SERVER if lab == VLLM_V1 else NOT_MODELLED),
     }
 
 
@@ -94,7 +119,8 @@ def _stops(missions: Iterable[Mission], field: str) -> list[str]:
 
 
 def _glossary() -> dict[str, Any]:
-    entries = {name: _metric_entry(metric) for name, metric in (METRICS | {USED_RATIO.name: USED_RATIO}).items()}
+    own = {metric.name: metric for metric in (USED_RATIO, *SERVER_METRICS)}
+    entries = {name: _metric_entry(metric) for name, metric in (METRICS | own).items()}
     return entries | {name: _setting_entry(setting) for name, setting in SETTINGS.items()}
 
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from kvlab.columns import Columns
 from kvlab.core.records import RunRecord
-from kvlab.web.stays import FINISHED, RECOMPUTE, SWAP, Ints, StayColumns
+from kvlab.web.stays import FINISHED, GROWN, NEVER, RECOMPUTE, SWAP, Ints, StayColumns
 
 STATES: Final = ("queued", "prefill", "decode", "paused", "swapped", "recomputing")
 """The place is the number in the payload. Paused: preempted, and waiting for its recompute."""
@@ -37,24 +37,19 @@ def lanes(record: RunRecord, stays: StayColumns, timeline: Columns) -> Lanes:
     """From arrival to last token, for each request that was admitted.
 
     A request's *residency* is its time on the GPU: the stays of its samples, which are admitted together and end one
-    by one. Each brings three stretches: how it waited for it, its prefill, its decoding.
+    by one, or stays that go on in one another. Each brings three stretches: how it waited for it, its prefill, its
+    decoding.
 
     Args:
         stays: those on the GPU.
     """
     if not len(stays.end):
         return Lanes(*(np.zeros(0, np.int64) for _ in Lanes._fields))
-    # the last of its samples to end is the last of a residency; one that was preempted rather than one that finished
-    order = np.lexsort((stays.end, stays.end_step, stays.start_step, stays.request_id))
-    request_id, start_step = stays.request_id[order], stays.start_step[order]
-    is_last = np.append((request_id[1:] != request_id[:-1]) | (start_step[1:] != start_step[:-1]), True)
-    order = order[is_last]
-    request_id, reason = stays.request_id[order], stays.end[order]
+    request_id, start_step, end_step, decode_step, reason = _residencies(stays)
     is_first = np.append(True, request_id[1:] != request_id[:-1])
 
     starts = np.append(timeline["start_ns"], record.totals.end_ns)
-    start_ns = starts[stays.start_step[order]]
-    end_step, decode_step = stays.end_step[order], stays.decode_step[order]
+    start_ns = starts[start_step]
     until_ns = np.where(reason == FINISHED, timeline["t_ns"][end_step - 1], starts[end_step])
     decodes_ns = np.where(decode_step < 0, until_ns, np.minimum(timeline["t_ns"][decode_step], until_ns))
 
@@ -74,6 +69,22 @@ def lanes(record: RunRecord, stays: StayColumns, timeline: Columns) -> Lanes:
     return Lanes(np.repeat(request_id, 3)[kept], state[kept], begin[kept], end[kept])
 
 
+def _residencies(stays: StayColumns) -> tuple[Ints, Ints, Ints, Ints, Ints]:
+    """(request id, first step, step after, step of the first token or NEVER, why it ended), by request, then time."""
+    # the last of its samples to end is the last of a residency; one that was preempted rather than one that finished
+    order = np.lexsort((stays.end, stays.end_step, stays.start_step, stays.request_id))
+    request_id, start_step, end = stays.request_id[order], stays.start_step[order], stays.end[order]
+    is_same = (request_id[1:] == request_id[:-1]) & ((start_step[1:] == start_step[:-1]) | (end[:-1] == GROWN))
+    first = np.flatnonzero(np.append(True, ~is_same))
+    last = np.append(first[1:], len(order)) - 1
+    decode_step = stays.decode_step[order]
+    decode_step[decode_step < 0] = _LATE
+    decode_step = np.minimum.reduceat(decode_step, first)
+    decode_step[decode_step == _LATE] = NEVER
+    return request_id[first], start_step[first], stays.end_step[order[last]], decode_step, end[last]
+
+
+_LATE: Final = np.iinfo(np.int64).max
 _ARRIVED: Final = -1
 """In place of the end of an earlier stay."""
 

@@ -9,11 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from kvlab.core.config import PreemptionLabConfig
+from kvlab.core.config import PreemptionLabConfig, VllmV1Config
 from kvlab.core.engine import Engine
+from kvlab.core.memory import Stay
 from kvlab.core.request import Request, RequestSource
 from kvlab.errors import ConfigError, KvlabError
 from kvlab.scenarios import Scenario
+from kvlab.servers import VllmV1Server
+from kvlab.sizing.models import model
 from kvlab.workloads.lengths import Empirical, parse_lengths
 
 MAX_REQUESTS: Final = 20_000
@@ -54,9 +57,12 @@ def check_size(scenario: Scenario) -> None:
 
     Raises:
         LimitError: too many requests, samples or blocks.
-        ConfigError: lengths from a file of the server, or a server that can't work.
+        ConfigError: a file of the server's machine, or a server that can't work.
+        UnknownNameError: no such model, GPU or step time.
     """
     traffic = scenario.traffic
+    if isinstance(scenario.server, VllmV1Server):
+        _check_names(scenario.server)
     for field in ("prompt_tokens", "output_tokens"):
         text = getattr(traffic, field)
         if isinstance(parse_lengths(text, field), Empirical):
@@ -67,8 +73,17 @@ def check_size(scenario: Scenario) -> None:
     if isinstance(config, PreemptionLabConfig):
         _check_blocks("gpu_memory_bytes", config.num_gpu_blocks)
         _check_blocks("swap_space_bytes", config.num_cpu_blocks)
+    elif isinstance(config, VllmV1Config):
+        _check_blocks("block_size", config.num_gpu_blocks)
     elif config.allocator == "paged":
         _check_blocks("kv_memory_bytes", config.num_blocks)
+
+
+def _check_names(server: VllmV1Server) -> None:
+    """The page reads no files of this machine: models and step times are those of the tables."""
+    model(server.model)
+    if "/" in server.step_time or "\\" in server.step_time or server.step_time.endswith(".json"):
+        raise ConfigError("step_time", server.step_time, "the page reads no files; `kvlab run` does")
 
 
 def _check_requests(scenario: Scenario) -> None:
@@ -107,6 +122,11 @@ def _check_blocks(field: str, blocks: int) -> None:
             f"{field}: makes {blocks:,} blocks, the page shows at most {MAX_BLOCKS:,}. "
             "Raise block_size or lower the memory",
         )
+
+
+def _entries(stay: Stay) -> int:
+    """Entries of the memory map; those of a stay that goes on in another come again there, and only take room."""
+    return len(stay.blocks) // 8 if stay.end == "grown" else len(stay.blocks)
 
 
 class Watch:
@@ -184,7 +204,7 @@ class Watch:
             )
         stays = self.engine.scheduler.stays
         if stays is not None and len(stays) > self._num_stays:
-            self._logged += sum(len(stay.blocks) for stay in stays[self._num_stays :])
+            self._logged += sum(map(_entries, stays[self._num_stays :]))
             self._num_stays = len(stays)
             if self._logged > MAX_LOGGED_BLOCKS:
                 raise LimitError(

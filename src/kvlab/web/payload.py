@@ -15,18 +15,20 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from kvlab.core.config import BlockTableLabConfig, LabConfig, PreemptionLabConfig
+from kvlab.core.config import BlockTableLabConfig, EngineConfig, PreemptionLabConfig, VllmV1Config
 from kvlab.metrics import METRICS
 from kvlab.results import Run
 from kvlab.scenarios import Scenario
 from kvlab.units import NS_PER_S
 from kvlab.web.bands import bands
+from kvlab.web.cached import unowned
 from kvlab.web.controls import TILES, changes_as_text, command, vllm_flags
 from kvlab.web.lanes import lanes
 from kvlab.web.series import MAX_SNAPSHOTS, Moments, series, step_lines
 from kvlab.web.snapshots import changes, segments
 from kvlab.web.stays import stay_columns
 from kvlab.web.story import story
+from kvlab.web.waterfall import waterfall
 
 MAGIC: Final = b"KVL1"
 _TYPES: Final[dict[str, np.dtype[Any]]] = {"f32": np.dtype("<f4"), "u32": np.dtype("<u4"), "u16": np.dtype("<u2")}
@@ -60,7 +62,8 @@ def _aligned(part: bytes) -> bytes:
 def _sections(run: Run) -> dict[str, Section]:
     record, capacity = run.record, run.record.capacity_tokens
     timeline = step_lines(record.steps)
-    on_gpu = stay_columns([stay for stay in record.stays if not stay.on_cpu])
+    may_share = record.totals.saved_block_ns > 0
+    on_gpu = stay_columns([stay for stay in record.stays if not stay.on_cpu], may_share=may_share)
     moments = Moments(timeline, record.totals.end_ns, MAX_SNAPSHOTS)
     found: dict[str, Section] = {
         **series(timeline, run.preemptions, capacity, record.totals.end_ns),
@@ -72,10 +75,11 @@ def _sections(run: Run) -> dict[str, Section]:
         held = segments(on_gpu, moments, run.config.max_tokens)
         found |= {"seg_offset": held.offset, "segments": held.runs}
     else:
-        gpu = changes(on_gpu, moments)
+        others = unowned(record, run.config, on_gpu, moments) if isinstance(run.config, VllmV1Config) else None
+        gpu = changes(on_gpu, moments, others)
         found |= {"snap_offset": gpu.offset, "runs": gpu.runs}
     if isinstance(run.config, PreemptionLabConfig):
-        cpu = changes(stay_columns([stay for stay in record.stays if stay.on_cpu]), moments)
+        cpu = changes(stay_columns([stay for stay in record.stays if stay.on_cpu], may_share=False), moments)
         found |= {"cpu_offset": cpu.offset, "cpu_runs": cpu.runs}
     found["lanes"] = lanes(record, on_gpu, timeline).to_words()
     return found
@@ -111,16 +115,19 @@ def _header(run: Run, scenario: Scenario, missions: Mapping[str, Any]) -> dict[s
         "unit": "token" if contiguous else "block",
         "contiguous": contiguous,
         "snapshot_times": MAX_SNAPSHOTS if run.record.totals.end_ns else 1,
+        "waterfall": waterfall(scenario.server),
         "command": command(scenario),
         "flags": vllm_flags(scenario),
         "missions": dict(missions),
     }
 
 
-def _pools(config: LabConfig) -> tuple[int, int, int]:
+def _pools(config: EngineConfig) -> tuple[int, int, int]:
     """Units on the GPU, blocks of the swap space, tokens per unit."""
     if isinstance(config, PreemptionLabConfig):
         return config.num_gpu_blocks, config.num_cpu_blocks, config.block_size
+    if isinstance(config, VllmV1Config):
+        return config.num_gpu_blocks, 0, config.block_size
     if config.allocator == "contiguous":
         return config.kv_tokens, 0, 1
     return config.num_blocks, 0, config.block_size
@@ -128,7 +135,8 @@ def _pools(config: LabConfig) -> tuple[int, int, int]:
 
 def accounting(run: Run) -> str:
     """Every request that came, and what became of it."""
-    arrived, finished, rejected = (
-        METRICS[name].format(getattr(run.metrics, name)) for name in ("arrived", "finished", "rejected")
+    arrived, finished, rejected, unfinished = (
+        METRICS[name].format(getattr(run.metrics, name)) for name in ("arrived", "finished", "rejected", "unfinished")
     )
-    return f"{arrived} arrived = {finished} finished + {rejected} rejected"
+    text = f"{arrived} arrived = {finished} finished + {rejected} rejected"
+    return f"{text} + {unfinished} that never finish" if run.metrics.unfinished else text

@@ -26,6 +26,9 @@ Words = npt.NDArray[np.uint32]
 SHARED: Final = 1
 COPIED: Final = 2
 """Flags in the two low bits of an owner; the rest is request id + 1. A free block is 0."""
+CACHED: Final = 1
+KEPT: Final = 2
+"""In place of an owner: a free block whose content can be hit again; one that the engine keeps for itself."""
 _FLAG_BITS: Final = 2
 
 _OWNER_BITS: Final = 22
@@ -37,8 +40,24 @@ _ENDS: Final = 1
 """Flags of an event: the interval ends; it is the flash of a copy."""
 _FLASH: Final = 2
 
+_LAST_OWNER: Final = _OWNER_MASK >> _FLAG_BITS
+"""More than any request's; those just below it stand for no request while states are computed."""
+
+Intervals = tuple[Ints, ...]
+"""(block, first moment, moment after, owner) of every table entry."""
+
 _HOLDER: Final = 1 << 42  # sums of owners stay below: 1,024 samples of the largest owner
 _COPY: Final = 1 << 56
+
+
+class Extra(NamedTuple):
+    """Blocks that are something else than free or held: one entry per stretch of moments, `after` not included."""
+
+    block: Ints
+    first: Ints
+    after: Ints
+    what: Ints
+    """`CACHED` or `KEPT`."""
 
 
 class Changes(NamedTuple):
@@ -48,15 +67,24 @@ class Changes(NamedTuple):
     runs: Words
 
 
-def changes(stays: StayColumns, moments: Moments) -> Changes:
+def changes(stays: StayColumns, moments: Moments, extra: Extra | None = None) -> Changes:
     """What changed in a pool of blocks, against the moment before (all free before the first)."""
-    states = _states(_events(stays, moments)) if stays.may_share else _sole_states(stays, moments)
-    return _runs(states, len(moments))
+    held = _intervals(stays, moments)
+    if extra is not None:
+        others = (extra.block, extra.first, extra.after, _LAST_OWNER - extra.what)
+        held = tuple(map(np.concatenate, zip(held, others, strict=True)))
+    states = _shared_states(stays, moments, held) if stays.may_share else _sole_states(held)
+    found = _runs(states, len(moments))
+    if extra is not None:
+        owner = found.runs[2::3]
+        for what in (CACHED, KEPT):
+            owner[owner == (_LAST_OWNER - what) << _FLAG_BITS] = what
+    return found
 
 
-def _sole_states(stays: StayColumns, moments: Moments) -> Ints:
+def _sole_states(held: Intervals) -> Ints:
     """As `_states`, where no block has two holders at once: no sums are needed, and only one sort."""
-    block, first, after, owner = _intervals(stays, moments)
+    block, first, after, owner = held
     seen = first < after
     block, owner = block[seen], owner[seen] << _FLAG_BITS
     events = np.empty(2 * len(block), np.int64)  # moment | block | whether it is taken | owner
@@ -73,31 +101,38 @@ def _sole_states(stays: StayColumns, moments: Moments) -> Ints:
     return ((place << _OWNER_BITS) | owner)[kept]
 
 
-def _events(stays: StayColumns, moments: Moments) -> Ints:
-    """Events by block, then moment: block | moment | owner | flags."""
-    block, first, after, owner = _intervals(stays, moments)
+def _shared_states(stays: StayColumns, moments: Moments, held: Intervals) -> Ints:
+    """As `_sole_states`, where a block may have several holders."""
+    block, first, after, owner = held
     low = owner << _FLAG_BITS
     if stays.copies:
         block, first, after, low = _with_copies(stays, moments, block, first, after, low)
     seen = first < after
-    block = block[seen] << _MOMENT_BITS
-    low = low[seen]
-    begins = ((block | first[seen]) << _OWNER_BITS) | low
-    ends = ((block | after[seen]) << _OWNER_BITS) | low | _ENDS
-    return np.sort(np.concatenate([begins, ends]))
+    block, low = block[seen] << _MOMENT_BITS, low[seen]
+    begins, ends = block | first[seen], block | after[seen]
+    events = np.concatenate([(begins << _OWNER_BITS) | low, (ends << _OWNER_BITS) | low | _ENDS])
+    return _states(np.sort(events), _Longest(begins, ends, low))
 
 
-def _intervals(stays: StayColumns, moments: Moments) -> tuple[Ints, Ints, Ints, Ints]:
-    """(block, first moment, moment after, owner) of every table entry."""
+class _Longest:
+    """Of several holders of a block, who keeps it longest of those who came so far: that one is shown."""
+
+    def __init__(self, begins: Ints, ends: Ints, low: Ints) -> None:
+        order = np.argsort(begins, kind="stable")
+        self._begins = begins[order]
+        self._latest = np.maximum.accumulate(((ends << _OWNER_BITS) | low)[order])  # of the block, as it comes first
+
+    def __call__(self, place: Ints) -> Ints:
+        """The owner at block | moment."""
+        latest = self._latest[np.searchsorted(self._begins, place, side="right") - 1]
+        found: Ints = latest & (_OWNER_MASK & ~(_ENDS | _FLASH))
+        return found
+
+
+def _intervals(stays: StayColumns, moments: Moments) -> Intervals:
     count = stays.num_blocks
-    entry = np.arange(len(stays.blocks)) - np.repeat(stays.first_entry, count)
-    grown = entry - np.repeat(stays.initial_blocks, count)
-    first = np.repeat(moments.first[stays.start_step], count)
-    is_grown = grown >= 0
-    growth_step = np.repeat(stays.growth_step, count)[is_grown]
-    steps = growth_step + grown[is_grown] * np.repeat(stays.block_size, count)[is_grown]
-    first[is_grown] = moments.first[steps]
-    after = np.repeat(moments.after[stays.end_step], count)
+    first = moments.first[stays.entry_steps()]
+    after = np.repeat(moments.after[stays.until_step], count)
     return stays.blocks, first, after, np.repeat(stays.request_id + 1, count)
 
 
@@ -119,8 +154,12 @@ def _with_copies(
     )
 
 
-def _states(events: Ints) -> Ints:
-    """moment | block | new owner with flags, for every block that differs from the moment before; sorted."""
+def _states(events: Ints, longest: _Longest) -> Ints:
+    """moment | block | new owner with flags, for every block that differs from the moment before; sorted.
+
+    Args:
+        events: by block, then moment: block | moment | owner | flags.
+    """
     if not len(events):
         return events
     value = _HOLDER + ((events & _OWNER_MASK) & ~(_ENDS | _FLASH))
@@ -132,8 +171,8 @@ def _states(events: Ints) -> Ints:
     place, total = place[is_last], total[is_last]
     copies, rest = total >> 56, total & (_COPY - 1)
     holders, owner = rest >> 42, rest & (_HOLDER - 1)
-    if len(holders) and holders.max() > 1:  # all of them samples of one request
-        owner = owner // np.maximum(holders, 1) + SHARED * (holders > 1)
+    several = holders > 1
+    owner[several] = longest(place[several]) + SHARED
     owner += COPIED * (copies > 0)
     changed = np.empty(len(owner), bool)
     changed[0] = owner[0] != 0

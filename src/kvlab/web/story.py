@@ -13,11 +13,13 @@ def story(run: Run) -> str:
     if not run.metrics.finished:
         return _nobody_served(run)
     contiguous = isinstance(run.config, BlockTableLabConfig) and run.config.allocator == "contiguous"
-    return f"{_memory(run)} {_reserved(run) if contiguous else _preempted(run)} {_felt(run)}"
+    return f"{_memory(run)} {_reserved(run) if contiguous else _preempted(run)} {_felt(run)}{_stalled(run)}"
 
 
 def _nobody_served(run: Run) -> str:
     rejected = run.metrics.rejected
+    if run.metrics.unfinished:
+        return f"Nobody was served:{_stalled(run)}"
     if not rejected:
         return "Nobody came: no request arrived in this window."
     return f"Nobody was served: all {rejected:,} requests were turned away, as none can ever fit into this memory."
@@ -56,6 +58,15 @@ def _felt(run: Run) -> str:
         f"Between two tokens users wait {_shown(run, 'p50_gap_ns')} in the middle and {_shown(run, 'max_gap_ns')} at "
         f"worst; one in twenty waits {_shown(run, 'p95_ttft_ns')} or longer for the first."
     )
+
+
+def _stalled(run: Run) -> str:
+    """Requests that never end, although the server was not stopped: a real one would hang in the same way."""
+    unfinished = run.metrics.unfinished
+    if not unfinished:
+        return ""
+    who = "one request never finishes" if unfinished == 1 else f"{unfinished:,} requests never finish"
+    return f" At the end nothing moves any more: {who}, as what they need at once is more than there is."
 
 
 def _shown(run: Run, name: str) -> str:

@@ -34,7 +34,8 @@ export class Controls {
       const { name } = control;
       const text = state.changes[name] ?? control.default;
       const lever = !mission || mission.levers.includes(name);
-      const idle = state.changes["trace"] !== undefined && DRAWN_FIELDS.includes(name);
+      const replaced = state.changes["trace"] !== undefined && DRAWN_FIELDS.includes(name);
+      const idle = replaced || this.session.isIdle(name, state.changes);
       show(text, mission?.stops[name] ?? null);
       lock(!lever || idle || state.locked);
       row.classList.toggle("changed", text !== control.default);

@@ -10,7 +10,6 @@ let labs = null;
 /** @param {import("./types.js").Labs} tables */
 export function initExplain(tables) {
   labs = tables;
-  byId("not-modelled").replaceChildren(...tables.not_modelled.map((text) => h("li", {}, text)));
 }
 
 /**

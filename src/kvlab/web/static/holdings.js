@@ -1,7 +1,7 @@
 /** Who holds how much memory at one moment, in numbers and in words. */
 
 import { percent, whole } from "./format.js";
-import { SHARED, ownerOf } from "./payload.js";
+import { CACHED, KEPT, SHARED, isOwned, ownerOf } from "./payload.js";
 
 /** @typedef {import("./payload.js").Payload} Payload */
 
@@ -42,6 +42,13 @@ export class Holdings {
     return countOf(this.blocks, id) + countOf(this.cpu, id) > 0;
   }
 
+  /** What a block is that no request owns. @param {number} place */
+  unowned(place) {
+    const word = this.contiguous ? 0 : (this.blocks[place] ?? 0);
+    if (word === CACHED) return "free, with content that can be used again";
+    return word === KEPT ? "never handed out" : "free";
+  }
+
   /** What one request holds. @param {number} id */
   held(id) {
     if (this.contiguous) {
@@ -78,15 +85,21 @@ export class Holdings {
   }
 
   #totalBlocks() {
-    let [free, shared] = [0, 0];
+    let [held, free, cached, shared] = [0, 0, 0, 0];
     const requests = new Set();
     for (const word of this.blocks) {
-      if (!word) free += 1;
-      else requests.add(word >>> 2);
-      shared += word & SHARED;
+      if (isOwned(word)) {
+        requests.add(word >>> 2);
+        held += 1;
+        shared += word & SHARED;
+      } else if (word !== KEPT) {
+        free += 1;
+        if (word === CACHED) cached += 1;
+      }
     }
+    const hits = cached ? ` (${whole(cached)} of them with content that can be used again)` : "";
     const both = shared ? `, ${whole(shared)} are shared` : "";
-    return `${whole(requests.size)} requests hold ${whole(this.size - free)} blocks, ${whole(free)} are free${both}.`;
+    return `${whole(requests.size)} requests hold ${whole(held)} blocks, ${whole(free)} are free${hits}${both}.`;
   }
 }
 

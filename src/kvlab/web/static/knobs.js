@@ -1,4 +1,4 @@
-/** Native controls for one setting: a slider of stops, a choice, a switch. */
+/** Native controls for one setting: a slider of stops, a choice, a switch, a list, a text. */
 
 import { cssVar, h, setText } from "./dom.js";
 import { termButton } from "./explain.js";
@@ -18,6 +18,8 @@ import { termButton } from "./explain.js";
 export function makeKnob(control, session) {
   const price = h("p", { class: "price" });
   if (control.kind === "range") return rangeKnob(control, session, price);
+  if (control.kind === "select") return selectKnob(control, session, price);
+  if (control.kind === "text") return textKnob(control, session, price);
   return control.kind === "choice" ? choiceKnob(control, session, price) : switchKnob(control, session, price);
 }
 
@@ -123,6 +125,63 @@ function switchKnob(control, session, price) {
   };
 }
 
+/** @param {Control} control @param {HTMLElement} field @param {HTMLElement} price */
+function fieldRow(control, field, price) {
+  const head = h("div", { class: "knob-head" }, termButton(control.name, control.label, `knob-${control.name}-label`));
+  return h("div", { class: "knob", "data-knob": control.name }, head, field, price);
+}
+
+/** @param {Control} control @param {Session} session @param {HTMLElement} price @returns {Knob} */
+function selectKnob(control, session, price) {
+  const id = `knob-${control.name}`;
+  const options = control.values.map((value, i) => h("option", { value }, control.labels[i] ?? value));
+  const other = h("option", { hidden: true }); // of a link: a value that the table does not offer
+  const select = h(
+    "select",
+    { id, "aria-labelledby": `${id}-label`, change: () => session.choose(control.name, select.value) },
+    ...options,
+    other,
+  );
+  return {
+    control,
+    row: fieldRow(control, select, price),
+    price,
+    show(text) {
+      if (!control.values.includes(text)) other.value = other.textContent = text;
+      select.value = text;
+    },
+    lock(locked) {
+      select.disabled = locked;
+    },
+  };
+}
+
+/** @param {Control} control @param {Session} session @param {HTMLElement} price @returns {Knob} */
+function textKnob(control, session, price) {
+  const id = `knob-${control.name}`;
+  const input = h("input", {
+    type: "text",
+    id,
+    spellcheck: false,
+    autocomplete: "off",
+    "aria-labelledby": `${id}-label`,
+    change: () => session.choose(control.name, input.value.trim() || control.default),
+  });
+  input.setAttribute("list", `${id}-list`);
+  const list = h("datalist", { id: `${id}-list` }, ...control.values.map((value) => h("option", { value })));
+  return {
+    control,
+    row: fieldRow(control, h("div", {}, input, list), price),
+    price,
+    show(text) {
+      if (input.value !== text) input.value = text;
+    },
+    lock(locked) {
+      input.disabled = locked;
+    },
+  };
+}
+
 /**
  * What the page shows for a value: its label with the unit, or the text itself where the table has no such stop.
  * @param {Control} control
@@ -130,9 +189,12 @@ function switchKnob(control, session, price) {
  */
 export function labelOf(control, text) {
   if (control.kind === "switch") return text === control.off ? "off" : text === control.on ? "on" : text;
+  if (text === "none" && control.unset) return control.unset;
   const stop = control.values.indexOf(text);
+  if (control.kind === "select" || control.kind === "text") return control.labels[stop] ?? text;
   if (stop < 0) return /^[\d.]+$/.test(text) && control.unit !== "%" ? `${text} ${control.unit}`.trim() : text;
-  return `${control.labels[stop] ?? text} ${control.unit}`.trim();
+  const label = control.labels[stop] ?? text;
+  return /^[\d.]+$/.test(label) ? `${label} ${control.unit}`.trim() : label;
 }
 
 /**

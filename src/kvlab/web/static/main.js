@@ -5,6 +5,7 @@ import { Chart } from "./chart.js";
 import { Compare } from "./compare.js";
 import { Controls } from "./controls.js";
 import { byId, h } from "./dom.js";
+import { Examples } from "./examples.js";
 import { initExplain } from "./explain.js";
 import { Inspect } from "./inspect.js";
 import { Lanes } from "./lanes.js";
@@ -21,6 +22,7 @@ import { initTheme } from "./theme.js";
 import { Tiles } from "./tiles.js";
 import { say } from "./toast.js";
 import { Upload } from "./upload.js";
+import { WaterfallView } from "./waterfall.js";
 
 /** @type {import("./types.js").State} */
 const START = {
@@ -58,6 +60,7 @@ async function start() {
   new Upload(session, store);
   new Controls(session, store);
   new Tiles(session, store);
+  new WaterfallView(store);
   const playback = new Playback(store);
   new MemoryMap(store);
   new Lanes(store, playback);
@@ -65,6 +68,7 @@ async function start() {
   const compare = new Compare(session, store);
   new Share(session, store);
   new Missions(session, store, progress);
+  new Examples(session, store);
   byId("skip").addEventListener("click", (event) => {
     event.preventDefault(); // the part of the address after # has a use of its own
     byId("results").focus();

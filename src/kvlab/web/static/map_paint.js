@@ -2,7 +2,7 @@
 
 import { css, hueOf, mix, parseRgb, pixel } from "./hues.js";
 import { eachRow } from "./map_layout.js";
-import { COPIED, SHARED, ownerOf } from "./payload.js";
+import { CACHED, COPIED, KEPT, SHARED, isOwned, ownerOf } from "./payload.js";
 
 /** @typedef {import("./map_layout.js").Grid} Grid */
 /** @typedef {import("./map_layout.js").Tape} Tape */
@@ -43,11 +43,15 @@ export class GridPainter {
     const pixels = new Uint32Array(image.data.buffer);
     const free = pixel(parseRgb(ink.colors.free));
     /** @type {Map<number, number>} */
-    const painted = new Map([[0, free]]);
+    const painted = new Map([
+      [0, free],
+      [-CACHED, pixel(parseRgb(ink.colors.cached))],
+      [-KEPT, pixel(parseRgb(ink.colors.panel))],
+    ]);
     pixels.fill(0, cells);
     for (let i = 0; i < cells; i++) {
       const word = per === 1 ? /** @type {number} */ (owners[i]) : mostHeld(owners, i * per, per, ink.focus);
-      const key = word >>> 2;
+      const key = isOwned(word) ? word >>> 2 : -word;
       let color = painted.get(key);
       if (color === undefined) {
         color = pixel(colorOf(key - 1, ink));
@@ -104,7 +108,7 @@ function marks(context, grid, owners, { colors, focus }) {
   const copied = new Path2D();
   for (let i = 0; i < owners.length; i++) {
     const word = /** @type {number} */ (owners[i]);
-    if (!(word & (SHARED | COPIED)) || (focus !== null && ownerOf(word) !== focus)) continue;
+    if (!isOwned(word) || !(word & (SHARED | COPIED)) || (focus !== null && ownerOf(word) !== focus)) continue;
     const x = left + (i % columns) * cell;
     const y = top + Math.floor(i / columns) * cell;
     if (word & COPIED) copied.rect(x - 1, y - 1, cell + 1, cell + 1);
@@ -117,7 +121,8 @@ function marks(context, grid, owners, { colors, focus }) {
 }
 
 /**
- * Owner of a cell that stands for several blocks: the focus if it has any, else who has the first taken one.
+ * Owner of a cell that stands for several blocks: the focus if it has any, else who has the first taken one, else what
+ * the first one is that isn't plainly free.
  * @param {Uint32Array} owners
  * @param {number} start
  * @param {number} per
@@ -127,8 +132,8 @@ function mostHeld(owners, start, per, focus) {
   let found = 0;
   for (let i = start; i < Math.min(start + per, owners.length); i++) {
     const word = /** @type {number} */ (owners[i]);
-    if (word && focus !== null && ownerOf(word) === focus) return word;
-    if (!found) found = word;
+    if (focus !== null && ownerOf(word) === focus) return word;
+    if (!found || (isOwned(word) && !isOwned(found))) found = word;
   }
   return found;
 }

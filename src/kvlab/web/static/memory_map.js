@@ -21,6 +21,18 @@ const LEAST_WIDTH = 48;
 /** Keyboard steps in a row of an address space. */
 const STEPS_PER_ROW = 64;
 
+/** Marks of blocks, by lab: key and text of the legend. @type {Record<string, [string, string][]>} */
+const LAB_MARKS = {
+  "block-table-lab": [
+    ["shared", "shared"],
+    ["copied", "just copied"],
+  ],
+  "vllm-v1": [
+    ["shared", "shared"],
+    ["cached", "free, cached"],
+  ],
+};
+
 export class MemoryMap {
   #width = 0;
   #gpu = new GridPainter();
@@ -150,12 +162,7 @@ export class MemoryMap {
           ["hatched", "reserved, unused"],
           ["hole", "largest hole"],
         ]
-      : lab === "preemption-lab"
-        ? []
-        : [
-            ["shared", "shared"],
-            ["copied", "just copied"],
-          ];
+      : (LAB_MARKS[lab] ?? []);
     byId("map-legend").replaceChildren(
       ...[...colors, ...marks, ["free", "free"]].map(([key, text]) =>
         h("li", {}, h("i", { class: `key cell ${key}` }), text ?? ""),
@@ -226,7 +233,7 @@ export class MemoryMap {
     const about =
       id === null
         ? where
-          ? "free."
+          ? `${holdings.unowned(this.#cursor ?? 0)}.`
           : holdings.total()
         : `request ${id}, ${this.#life(id)}${holdings.has(id) ? `; ${holdings.held(id)}` : ""}.`;
     const call =

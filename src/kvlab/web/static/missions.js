@@ -83,6 +83,7 @@ export class Missions {
   }
 
   #draw() {
+    this.panel.hidden = !this.cards.length;
     const { lab, payload, shown, settled } = this.store.state;
     const card = this.card;
     const locked = card !== undefined && this.#asks(card);

@@ -6,9 +6,18 @@
 export const SHARED = 1;
 export const COPIED = 2;
 
-/** @param {number} word @returns {number|null} the request that owns a block; null where it is free */
+/** Words of blocks that no request owns, besides 0: content that can be hit again; what the engine keeps for itself. */
+export const CACHED = 1;
+export const KEPT = 2;
+
+/** @param {number} word @returns {number|null} the request that owns a block; null where none does */
 export function ownerOf(word) {
-  return word ? (word >>> 2) - 1 : null;
+  return isOwned(word) ? (word >>> 2) - 1 : null;
+}
+
+/** @param {number} word */
+export function isOwned(word) {
+  return word > 3;
 }
 
 const EMPTY = new Float32Array(0);

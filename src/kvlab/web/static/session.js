@@ -88,7 +88,8 @@ export class Session {
     if (stops) this.#ahead.moved(name, stops, this.valueOf(name));
     else this.#ahead.forget();
     this.#begin();
-    this.store.set({ changes: this.#changed({ ...this.store.state.changes, [name]: text }) });
+    const brings = this.lab.controls.find((control) => control.name === name)?.brings[text];
+    this.store.set({ changes: this.#changed({ ...brings, ...this.store.state.changes, [name]: text }) });
     this.#run(false);
   }
 
@@ -126,10 +127,20 @@ export class Session {
     this.#settle(true);
   }
 
-  /** @param {Changes} changes  without what the lab has anyway */
+  /** Whether a setting does nothing beside the others. @param {string} name @param {Changes} changes */
+  isIdle(name, changes) {
+    const { acts_only, defaults } = this.lab;
+    return Object.entries(acts_only[name] ?? {}).some(
+      ([other, texts]) => !texts.includes(changes[other] ?? defaults[other] ?? ""),
+    );
+  }
+
+  /** @param {Changes} changes  without what the lab has anyway, and what does nothing beside the rest */
   #changed(changes) {
     const { defaults } = this.lab;
-    return Object.fromEntries(Object.entries(changes).filter(([name, text]) => defaults[name] !== text));
+    return Object.fromEntries(
+      Object.entries(changes).filter(([name, text]) => defaults[name] !== text && !this.isIdle(name, changes)),
+    );
   }
 
   #begin() {

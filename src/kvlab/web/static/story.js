@@ -23,6 +23,7 @@ export class Story {
     const { labs } = this.session.labs;
     setText(byId("lab-title"), this.session.lab.title);
     setText(byId("intro"), this.session.lab.intro);
+    byId("not-modelled").replaceChildren(...this.session.lab.not_modelled.map((text) => h("li", {}, text)));
     document.title = `${this.session.lab.title} · kvlab`;
     document.documentElement.dataset["lab"] = lab;
     byId("labs").replaceChildren(

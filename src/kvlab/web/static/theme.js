@@ -11,6 +11,7 @@ const NAMES = /** @type {const} */ ([
   "line",
   "panel",
   "free",
+  "cached",
   "used",
   "used-fill",
   "queue",

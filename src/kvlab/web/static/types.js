@@ -1,9 +1,10 @@
 /**
  * Shapes of what the server sends and of what the page keeps. Types only: nothing here runs.
  *
- * @typedef {{name: string, label: string, kind: "range"|"choice"|"switch", unit: string, help: string,
+ * @typedef {{name: string, label: string, kind: "range"|"choice"|"switch"|"select"|"text", unit: string, help: string,
  *   group: "server"|"traffic"|"event", values: string[], labels: string[], on: string|null, off: string|null,
- *   default: string}} Control
+ *   unset: string, brings: Record<string, Record<string, string>>, default: string}} Control
+ *   unset: shown for "none"; brings: value -> settings that it needs beside it
  * @typedef {{name: string, label: string, unit: string, better: "lower"|"higher"|null, main: boolean}} Tile
  * @typedef {{metric: string, op: string, limit: number, text: string}} Goal
  * @typedef {{text: string, options: string[], answer?: number}} Question
@@ -11,19 +12,25 @@
  *   stops: Record<string, string[]>, goals: Goal[], prices: {field: string, text: string}[], hints: string[],
  *   why: string, vllm_flag: string, question: Question|null}} MissionCard  stops: what each lever's slider offers
  * @typedef {{title: string, intro: string, controls: Control[], tiles: Tile[], missions: MissionCard[],
- *   defaults: Record<string, string>}} Lab
+ *   defaults: Record<string, string>, acts_only: Record<string, Record<string, string[]>>, examples: Example[],
+ *   not_modelled: string[]}} Lab  acts_only: setting -> others, and their values beside which it does something
+ * @typedef {{id: string, title: string, story: string, source: string, url: string|null, assumed: string,
+ *   variants: {name: string, setup: Record<string, string>}[]}} Example
  * @typedef {{label: string, unit: string, formula: string, source: string, engines: Record<string, string>}} Term
  * @typedef {{version: number, labs: Record<string, Lab>, glossary: Record<string, Term>,
- *   not_modelled: string[], most_trace_bytes: number}} Labs
+ *   most_trace_bytes: number}} Labs
  *
  * @typedef {{value: number|null, text: string}} TileValue
  * @typedef {{met: boolean, text: string, value: string}} GoalVerdict
  * @typedef {{met: boolean, stars: number, cost: number, goals: GoalVerdict[], strays: string[]}} Verdict
+ * @typedef {{name: string, label: string, bytes: number, text: string, provenance: string, source: string}} MemoryPart
+ * @typedef {{gpu: string, gpus: number, total_bytes: number, total: string, parts: MemoryPart[], tokens: string,
+ *   notes: string[], step_time: {provenance: string, text: string}}} Waterfall  parts: none where nobody knows them
  * @typedef {{from_s: number, to_s: number, label: string}} Band  a stretch of time in which something is different
  * @typedef {{lab: string, changes: Record<string, string>, tiles: Record<string, TileValue>, story: string,
  *   accounting: string, full_s: number|null, end_s: number, window_s: number|null, bands: Band[],
  *   num_blocks: number, num_cpu_blocks: number, block_size: number, unit: "block"|"token",
- *   contiguous: boolean, snapshot_times: number, command: string, flags: string, missions: Record<string, Verdict>,
+ *   contiguous: boolean, snapshot_times: number, waterfall: Waterfall|null, command: string, flags: string, missions: Record<string, Verdict>,
  *   sections: {name: string, type: "f32"|"u32"|"u16", count: number}[]}} Header
  *
  * @typedef {{sample: number, blocks: number[], shared: boolean[],

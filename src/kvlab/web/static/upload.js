@@ -10,7 +10,16 @@ import { say } from "./toast.js";
 /** Settings of a trace, which this panel shows. */
 export const TRACE_FIELDS = ["trace", "trace_from_ns", "trace_until_ns", "trace_speed"];
 /** Settings of drawn traffic, which a trace takes the place of. */
-export const DRAWN_FIELDS = ["request_rate", "longer_answers", "burst", "long_report_users"];
+export const DRAWN_FIELDS = [
+  "request_rate",
+  "arrivals",
+  "max_concurrency",
+  "prompt_tokens",
+  "output_tokens",
+  "longer_answers",
+  "burst",
+  "long_report_users",
+];
 
 const MIB = 2 ** 20;
 const PARTS = /** @type {const} */ ([
