@@ -31,6 +31,7 @@ COMMANDS: Final = {
     "explain": "Say what a metric or a setting means, and what engines call it.",
     "trace": "Describe, convert, cut, scale or make a request trace.",
     "verify": "Replay goldens with both engines, and show the first difference.",
+    "validate": "Rebuild the page that compares kvlab with real servers.",
 }
 """Name -> what it does. The command is the attribute of that name in `kvlab.cli.NAME`."""
 
