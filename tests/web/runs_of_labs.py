@@ -1,12 +1,34 @@
-"""Short runs of both labs that bring about everything the page shows."""
+"""Short runs of all tabs that bring about everything the page shows."""
 
 from __future__ import annotations
 
+import atexit
+import json
+import tempfile
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import kvlab
 from kvlab.results import Run
+
+_FOLDER = tempfile.TemporaryDirectory()
+atexit.register(_FOLDER.cleanup)
+_TURNS = 3
+"""Of each conversation in the trace."""
+
+
+def _conversations() -> str:
+    """A trace in Mooncake's form: 20 users whose every turn begins as all of theirs before, with one system prompt."""
+    path = Path(_FOLDER.name, "conversations.jsonl")
+    rows = [
+        {"timestamp": 6_000 * turn + 190 * user, "input_length": 512 * (2 + turn) + 100, "output_length": 40 + user,
+         "hash_ids": [0, *(100 * (user + 1) + block for block in range(turn + 1)), 100 * (user + 1) + 50 + turn]}
+        for turn in range(_TURNS) for user in range(20)
+    ]  # fmt: skip
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return str(path)
+
 
 SETUPS: dict[str, tuple[str, dict[str, Any]]] = {
     "recompute": ("preemption-lab", {"gpu_memory_utilization": "0.42"}),
@@ -21,6 +43,13 @@ SETUPS: dict[str, tuple[str, dict[str, Any]]] = {
     "tiny-blocks": ("block-table-lab", {"kv_memory_bytes": "512 MiB", "block_size": 1}),
     "large-blocks": ("block-table-lab", {"kv_memory_bytes": "1 GiB", "block_size": 256, "num_samples": 3}),
     "contiguous": ("block-table-lab", {"allocator": "contiguous"}),
+    "server": ("vllm-v1", {"num_gpu_blocks_override": 1500}),
+    "server-uncached": ("vllm-v1", {"num_gpu_blocks_override": 1500, "enable_prefix_caching": "off",
+                                    "max_num_batched_tokens": "256"}),
+    "server-stalled": ("vllm-v1", {"num_gpu_blocks_override": 1100, "enable_chunked_prefill": "off",
+                                   "max_num_batched_tokens": "1024"}),
+    "conversations": ("vllm-v1", {"num_gpu_blocks_override": 1100, "trace": _conversations(),
+                                  "trace_until_ns": "20 s"}),
     "contiguous-samples": ("block-table-lab", {"allocator": "contiguous", "num_samples": 2}),
 }  # fmt: skip
 
@@ -28,7 +57,8 @@ SETUPS: dict[str, tuple[str, dict[str, Any]]] = {
 @cache
 def run_of(name: str) -> Run:
     lab, settings = SETUPS[name]
-    return kvlab.simulate(kvlab.scenario(lab, duration_ns="20 s", **settings))
+    length = {} if "trace" in settings else {"duration_ns": "20 s"}
+    return kvlab.simulate(kvlab.scenario(lab, **length, **settings))
 
 
 def scenario_of(name: str) -> kvlab.Scenario:

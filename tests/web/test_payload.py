@@ -12,7 +12,9 @@ from tests.web.runs_of_labs import SETUPS, run_of, scenario_of
 
 import kvlab
 from kvlab.cli import execute
-from kvlab.web.controls import TILES, vllm_flags
+from kvlab.servers import VllmV1Server
+from kvlab.vllm_print import vllm_flags
+from kvlab.web.controls import TILES
 from kvlab.web.payload import encode
 
 
@@ -30,7 +32,9 @@ def test_the_header_is_strict_json_and_says_what_comes(name: str) -> None:
     assert header["contiguous"] == ("segments" in payload.sections) != ("runs" in payload.sections)
     assert ("cpu_runs" in payload.sections) == (scenario.rules == "preemption-lab")
     assert header["unit"] == ("token" if header["contiguous"] else "block")
-    assert header["num_blocks"] * header["block_size"] == run.record.capacity_tokens
+    kept = 1 if scenario.rules == "vllm-v1" else 0  # block 0 is the engine's own
+    assert (header["num_blocks"] - kept) * header["block_size"] == run.record.capacity_tokens
+    assert (header["waterfall"] is not None) == (scenario.rules == "vllm-v1")
     assert {entry["type"] for entry in header["sections"]} <= {"f32", "u32", "u16"}
     assert len({len(payload.sections[line]) for line in ("t", "usage", "queue", "recomputes", "swaps")}) == 1
     assert len(payload.sections["t"]) <= 720
@@ -45,6 +49,8 @@ def test_tiles_are_the_metrics(name: str) -> None:
     totals = run.record.totals
     whole = run.record.capacity_tokens * totals.end_ns
     values["mean_used_ratio"] = totals.used_token_ns / whole if whole else None
+    if isinstance(scenario_of(name).server, VllmV1Server):
+        values["max_model_len_concurrency"] = float(scenario_of(name).server.capacity().max_concurrency)
     assert list(header["tiles"]) == [tile.name for tile in TILES[scenario_of(name).rules]]
     for tile, shown in header["tiles"].items():
         value = values[tile]
@@ -58,17 +64,18 @@ def test_accounting_adds_up() -> None:
         "66 arrived = 6 finished + 60 rejected"
     )
     for name in SETUPS:
-        arrived, finished, rejected = (
+        arrived, finished, *others = (
             int("".join(char for char in part if char.isdigit()))
             for part in decode(encode(run_of(name), scenario_of(name), {}))
             .header["accounting"]
             .replace("=", "+")
             .split("+")
         )
-        assert arrived == finished + rejected
+        assert arrived == finished + sum(others)
+        assert len(others) == (2 if name == "server-stalled" else 1)
 
 
-@pytest.mark.parametrize("name", ["little-swap", "samples", "contiguous"])
+@pytest.mark.parametrize("name", ["little-swap", "samples", "contiguous", "server"])
 def test_the_command_line_gives_the_same_numbers(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     header = decode(encode(run_of(name), scenario_of(name), {})).header
     program, *words = shlex.split(header["command"])
@@ -124,6 +131,7 @@ def test_vllm_flags_name_what_vllm_has() -> None:
         ("idle", ["never fills", "No request is preempted."]),
         ("contiguous", ["holds nothing"]),
         ("nobody", ["Nobody came"]),
+        ("server-stalled", ["At the end nothing moves any more", "never finish"]),
     ],
 )
 def test_the_story_tells_what_happened(name: str, words: list[str]) -> None:

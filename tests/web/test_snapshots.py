@@ -7,12 +7,15 @@ import pytest
 from tests.web.decode import decode
 from tests.web.runs_of_labs import SETUPS, run_of, scenario_of
 
+from kvlab.core.memory import gpu_stays_at
+from kvlab.memory_map import FREE, NOT_USED
 from kvlab.web.payload import encode
 from kvlab.web.series import Moments, step_lines
-from kvlab.web.snapshots import COPIED, SHARED
+from kvlab.web.snapshots import CACHED, COPIED, KEPT, SHARED
 
-BLOCKS = [name for name, (_, settings) in SETUPS.items() if settings.get("allocator") != "contiguous"]
-SEGMENTS = [name for name in SETUPS if name not in BLOCKS]
+SERVERS = [name for name, (lab, _) in SETUPS.items() if lab == "vllm-v1"]
+SEGMENTS = [name for name, (_, settings) in SETUPS.items() if settings.get("allocator") == "contiguous"]
+BLOCKS = [name for name in SETUPS if name not in (*SERVERS, *SEGMENTS)]
 
 
 @pytest.mark.parametrize("name", BLOCKS)
@@ -26,6 +29,35 @@ def test_every_moment_shows_the_blocks_of_the_memory_map(name: str) -> None:
     if payload.header["num_cpu_blocks"]:
         for memory, shown in zip(maps, payload.owners("cpu", payload.header["num_cpu_blocks"]), strict=True):
             assert np.array_equal(shown, memory.cpu_owner + 1 << 2)
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_every_moment_shows_who_holds_a_server_s_blocks(name: str) -> None:
+    """Of several holders of a block one is shown, and that there are several."""
+    run = run_of(name)
+    payload = decode(encode(run, scenario_of(name), {}))
+    moments = Moments(step_lines(run.record.steps), run.record.totals.end_ns)
+    seen: set[int] = set()
+    for t_ns, shown in zip(moments.times_ns, payload.owners("snap", payload.header["num_blocks"]), strict=True):
+        memory = run.memory_at(t_ns=int(t_ns))
+        assert memory.owner[0] == NOT_USED
+        assert shown[0] == KEPT
+        held = memory.owner >= 0
+        assert np.array_equal(shown >= 4, held)
+        assert set(shown[memory.owner == FREE].tolist()) <= {0, CACHED}
+        assert np.array_equal(shown[held] & SHARED, memory.shared[held])
+        alone = held & ~memory.shared
+        assert np.array_equal(shown[alone] >> 2, memory.owner[alone] + 1)
+        if memory.shared.any():
+            assert memory.step is not None
+            stays = gpu_stays_at(run.record.stays, memory.step)
+            tables = {stay.request_id: set(stay.table_at(memory.step)) for stay in stays}
+            assert all(block in tables[(shown[block] >> 2) - 1] for block in np.flatnonzero(memory.shared).tolist())
+            seen.add(SHARED)
+        seen.update(shown[shown < 4].tolist())
+    caches = SETUPS[name][1].get("enable_prefix_caching") != "off"
+    assert (CACHED in seen) == caches
+    assert (SHARED in seen) == (name == "conversations" or CACHED in seen)
 
 
 @pytest.mark.parametrize("name", SEGMENTS)

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping
-from decimal import Decimal
 from fractions import Fraction
 from functools import cache
-from typing import Any, Final
+from typing import Final
 
-from kvlab.core.config import PreemptionLabConfig
 from kvlab.metrics.catalog import Metric
 from kvlab.results import Run
 from kvlab.scenarios import Scenario, preset
-from kvlab.servers import VllmV1Server
 from kvlab.setting_table import BLOCK_TABLE_LAB, PREEMPTION_LAB, SETTINGS, VLLM_V1
 from kvlab.settings import DURATION, SIZE, SWITCH
 from kvlab.web.parts import GIB_UNIT, THROUGHPUT, TTFT, Control, Tile, hundredths, percent, tenths, texts, tile
-from kvlab.web.your_server import ACTS_ONLY, SERVER_CONTROLS, SERVER_TILES, serve_command
+from kvlab.web.your_server import ACTS_ONLY, SERVER_CONTROLS, SERVER_TILES
 
 _SEQS: Final = texts([1, 2, *range(4, 132, 4), *range(144, 257, 16)])
 _UTILIZATIONS: Final = hundredths(40, 99)
@@ -181,45 +178,3 @@ def command(scenario: Scenario) -> str:
         else:
             words += [setting.flag, text.replace(" ", "") if setting.kind in (SIZE, DURATION) else text]
     return shlex.join(words)
-
-
-_FLAGS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
-    PREEMPTION_LAB: (
-        ("gpu_memory_utilization", "--gpu-memory-utilization"),
-        ("kv_cache_dtype", "--kv-cache-dtype"),
-        ("max_num_seqs", "--max-num-seqs"),
-        ("block_size", "--block-size"),
-    ),
-    BLOCK_TABLE_LAB: (
-        ("kv_memory_bytes", "--kv-cache-memory-bytes"),
-        ("max_num_seqs", "--max-num-seqs"),
-        ("block_size", "--block-size"),
-    ),
-}
-
-
-def vllm_flags(scenario: Scenario) -> str:
-    """What `vllm serve` takes for the same server; swap is of vLLM before V1, a watermark of 0.24 and later."""
-    if isinstance(scenario.server, VllmV1Server):
-        return serve_command(scenario.server)
-    settings: Mapping[str, Any] = scenario.settings()
-    words = [f"{flag} {_plain(name, settings[name])}" for name, flag in _FLAGS[scenario.rules]]
-    config = scenario.engine_config()
-    if isinstance(config, PreemptionLabConfig) and config.headroom_blocks:
-        words.append(f"--watermark {_watermark(config.headroom_blocks, config.num_gpu_blocks)}")
-    if settings.get("preemption_mode") == "swap":
-        words.append(f"--preemption-mode swap --swap-space {float(settings['swap_space_bytes']) / 2**30:g}")
-    return " ".join(words)
-
-
-def _watermark(blocks: int, pool: int) -> str:
-    """The shortest ratio of which vLLM makes that many blocks: int(ratio x pool)."""
-    for digits in range(1, 20):
-        ratio = -(-blocks * 10**digits // pool)
-        if ratio * pool // 10**digits == blocks:
-            break
-    return f"{Decimal(ratio).scaleb(-digits):f}"
-
-
-def _plain(name: str, value: object) -> str:
-    return str(value) if SETTINGS[name].kind is SIZE else SETTINGS[name].show(value)

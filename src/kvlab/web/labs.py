@@ -15,7 +15,7 @@ from kvlab.settings import Setting
 from kvlab.web.controls import CONTROLS, TILES, USED_RATIO, acts_only, defaults
 from kvlab.web.examples import examples_for
 from kvlab.web.limits import MAX_UPLOAD_BYTES
-from kvlab.web.your_server import SERVER_METRICS
+from kvlab.web.your_server import MAX_CONCURRENCY
 
 TABLE_VERSION: Final = 1
 
@@ -119,7 +119,7 @@ def _stops(missions: Iterable[Mission], field: str) -> list[str]:
 
 
 def _glossary() -> dict[str, Any]:
-    own = {metric.name: metric for metric in (USED_RATIO, *SERVER_METRICS)}
+    own = {metric.name: metric for metric in (USED_RATIO, MAX_CONCURRENCY)}
     entries = {name: _metric_entry(metric) for name, metric in (METRICS | own).items()}
     return entries | {name: _setting_entry(setting) for name, setting in SETTINGS.items()}
 

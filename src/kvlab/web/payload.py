@@ -20,9 +20,10 @@ from kvlab.metrics import METRICS
 from kvlab.results import Run
 from kvlab.scenarios import Scenario
 from kvlab.units import NS_PER_S
+from kvlab.vllm_print import vllm_flags
 from kvlab.web.bands import bands
 from kvlab.web.cached import unowned
-from kvlab.web.controls import TILES, changes_as_text, command, vllm_flags
+from kvlab.web.controls import TILES, changes_as_text, command
 from kvlab.web.lanes import lanes
 from kvlab.web.series import MAX_SNAPSHOTS, Moments, series, step_lines
 from kvlab.web.snapshots import changes, segments

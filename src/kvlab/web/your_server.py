@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from fractions import Fraction
 from functools import lru_cache
 from typing import Final
@@ -12,7 +11,6 @@ from kvlab.metrics.catalog import Metric
 from kvlab.results import Run
 from kvlab.scenarios import Scenario
 from kvlab.servers import LINEAR, VllmV1Server
-from kvlab.setting_table import SETTINGS
 from kvlab.settings import NOT_SET
 from kvlab.sizing.dtypes import WEIGHT_DTYPES
 from kvlab.sizing.gpus import gpu_names
@@ -137,11 +135,6 @@ def _max_concurrency(run: Run) -> Fraction | None:
     return fits(scenario.server).max_concurrency
 
 
-def _hit_ratio(run: Run) -> Fraction | None:
-    totals = run.record.totals
-    return Fraction(totals.cached_tokens, totals.queried_tokens) if totals.queried_tokens else None
-
-
 MAX_CONCURRENCY: Final = Metric(
     name="max_model_len_concurrency",
     label="Longest requests at once",
@@ -152,21 +145,7 @@ MAX_CONCURRENCY: Final = Metric(
     source="docs/capacity.md",
     engines={"vLLM": '"Maximum concurrency for N tokens per request" in the log of its start'},
 )
-HIT_RATIO: Final = Metric(
-    name="prefix_cache_hit_ratio",
-    label="Prefix cache hits",
-    unit="ratio",
-    better="higher",
-    group="KV cache",
-    formula="tokens that admissions found in the prefix cache / tokens that they looked for",
-    source="docs/vllm-v1.md",
-    engines={"vLLM": "vllm:prefix_cache_hits / vllm:prefix_cache_queries"},
-)
-
-
-def _own(metric: Metric, value: Callable[[Run], Fraction | None]) -> Tile:
-    return Tile(name=metric.name, label=metric.label, metric=metric, value=value)
-
+"""Of the page alone."""
 
 SERVER_TILES: Final = (
     THROUGHPUT,
@@ -177,47 +156,7 @@ SERVER_TILES: Final = (
     tile("paused_ratio", "Paused over 1 s"),
     tile("peak_kv_usage_ratio", "KV usage, peak"),
     tile("kv_capacity_tokens", "KV capacity"),
-    _own(MAX_CONCURRENCY, _max_concurrency),
-    _own(HIT_RATIO, _hit_ratio),
+    Tile(name=MAX_CONCURRENCY.name, label=MAX_CONCURRENCY.label, metric=MAX_CONCURRENCY, value=_max_concurrency),
+    tile("prefix_hit_ratio", "Prefix cache hits"),
 )
 """In the order of the page."""
-SERVER_METRICS: Final = (MAX_CONCURRENCY, HIT_RATIO)
-"""Of the page alone."""
-
-_ALWAYS: Final = ("max_model_len", "max_num_seqs", "block_size")
-_WHERE_CHANGED: Final = {
-    "tensor_parallel_size": "1",
-    "pipeline_parallel_size": "1",
-    "kv_cache_memory_bytes": NOT_SET,
-    "num_gpu_blocks_override": NOT_SET,
-    "kv_cache_dtype": "auto",
-    "max_num_batched_tokens": NOT_SET,
-    "long_prefill_token_threshold": "0",
-    "scheduling_policy": "fcfs",
-    "watermark": "0",
-}
-"""Setting -> the engine's default, which needs no flag."""
-_SWITCHES: Final = ("enable_chunked_prefill", "enable_prefix_caching", "scheduler_reserve_full_isl")
-"""On by default."""
-
-
-def serve_command(server: VllmV1Server) -> str:
-    """Model and flags as `vllm serve` of the newest version takes them; what is as by default is left out."""
-    words = [server.model]
-    given = server.kv_cache_memory_bytes is not None or server.num_gpu_blocks_override is not None
-    names = [] if given else ["gpu_memory_utilization"]
-    names += _ALWAYS
-    names += [name for name, default in _WHERE_CHANGED.items() if _text(server, name) != default]
-    for name in names:
-        if _text(server, name) != NOT_SET:
-            words += [_flag(name), str(getattr(server, name)) if name.endswith("_bytes") else _text(server, name)]
-    words += [f"--no-{_flag(name)[2:]}" for name in _SWITCHES if not getattr(server, name)]
-    return shlex.join(words)
-
-
-def _flag(name: str) -> str:
-    return SETTINGS[name].flag
-
-
-def _text(server: VllmV1Server, name: str) -> str:
-    return SETTINGS[name].show(getattr(server, name))
