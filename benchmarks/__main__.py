@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import kvlab
-from benchmarks import cases
+from benchmarks import cases, vllm
 from benchmarks.measure import NS_PER_MS, in_a_process, yardstick_ms
 
 RATIO_SEQS = (16, 64, 256, 1024)
@@ -52,7 +52,7 @@ def naive_ratios(options: argparse.Namespace) -> None:
 
 def azure(options: argparse.Namespace) -> None:
     say("", "Azure 2023 conversation trace: preemption lab, metrics only, read from the file")
-    path = cases.azure_trace()
+    path = cases.shared(cases.AZURE)
     if path is None:
         say(f"  skipped: {cases.AZURE} is not here; set KVLAB_SHARED to the folder that holds it")
         return
@@ -83,11 +83,43 @@ def start_up(options: argparse.Namespace) -> None:
         say(f"  kvlab {' '.join(arguments):24} {cases.start_up_ms(arguments, 9):6.0f}")
 
 
+def vllm_rules(options: argparse.Namespace) -> None:
+    say("", "vLLM V1 rules: reference against core, equal books; CPU us per step")
+    say("    running  caching   steps  reference    core   ratio")
+    for caching in (False, True):
+        for num_running in vllm.RUNNING:
+            row = vllm.ratio(num_running, options.ratio_repeats, caching=caching)
+            ratio = row.reference_step_us / row.core_step_us
+            say(
+                f"    {num_running:7,}  {'yes' if caching else 'no':>7}  {row.steps:6,}  {row.reference_step_us:9.0f}"
+                f"  {row.core_step_us:6.1f}  {ratio:6.1f}"
+            )
+    say("", "vLLM V1 rules, 10,000 requests like the preemption lab's, 5 per second")
+    for run in vllm.lab_like(10_000):
+        say(f"  {run.name:24} {_long_run(run)}")
+    say("", "vLLM V1 rules, Mooncake conversation trace, pool of 3.2 million tokens, prefixes from its hash ids")
+    path = cases.shared(vllm.TRACE)
+    if path is None:
+        say(f"  skipped: {vllm.TRACE} is not here; set KVLAB_SHARED to the folder that holds it")
+        return
+    for run in vllm.trace(str(path)):
+        hits = 100 * run.totals.cached_tokens / run.totals.queried_tokens
+        say(f"  {run.name:24} {_long_run(run)}, {hits:.1f} % of prompt tokens hit")
+
+
+def _long_run(run: vllm.Long) -> str:
+    return (
+        f"{run.cpu_s:6.2f} s  {run.requests_per_s:8,.0f} requests/s  {run.totals.steps / run.cpu_s:9,.0f} steps/s, "
+        f"{run.totals.preemptions:,} preemptions"
+    )
+
+
 SECTIONS: dict[str, Callable[[argparse.Namespace], None]] = {
     "labs": lab_runs,
     "long": long_runs,
     "ratio": naive_ratios,
     "azure": azure,
+    "vllm": vllm_rules,
     "profile": profiles,
     "start": start_up,
 }

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from benchmarks import naive
 from benchmarks.measure import NS_PER_MS, NS_PER_S, Spread, cpu_ns, peak_mib, side_by_side
-from kvlab.core.config import EVERYTHING, METRICS, LabConfig, PreemptionLabConfig, Recording
+from kvlab.core.config import EVERYTHING, METRICS, EngineConfig, PreemptionLabConfig, Recording
 from kvlab.core.engine import simulate
 from kvlab.core.records import RunRecord
 from kvlab.core.request import OpenLoop, Request
@@ -65,7 +65,7 @@ def lab_run(lab: str, repeats: int) -> LabRun:
     return LabRun(lab, len(requests), steps, side_by_side(calls, repeats))
 
 
-def _run(config: LabConfig, requests: list[Request], recording: Recording) -> RunRecord:
+def _run(config: EngineConfig, requests: list[Request], recording: Recording) -> RunRecord:
     return simulate(config, OpenLoop(requests), recording=recording)
 
 
@@ -228,10 +228,9 @@ def start_up_ms(arguments: list[str], repeats: int) -> float:
     return median(times) / NS_PER_MS
 
 
-def azure_trace() -> Path | None:
-    """The real trace beside this repository or in KVLAB_SHARED; None where it's absent."""
-    shared = Path(os.environ.get("KVLAB_SHARED", Path(__file__).parents[2] / "shared"))
-    path = shared / AZURE
+def shared(name: str) -> Path | None:
+    """A file of real data beside this repository or in KVLAB_SHARED; None where it's absent."""
+    path = Path(os.environ.get("KVLAB_SHARED", Path(__file__).parents[2] / "shared")) / name
     return path if path.exists() else None
 
 
