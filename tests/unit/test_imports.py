@@ -37,6 +37,7 @@ LAYERS = {
     "kvlab.results": 3,
     "kvlab.export": 3,
     "kvlab.plots": 3,
+    "kvlab.timing": 3,
     "kvlab.comparison": 3,
     "kvlab.goldens": 3,
     "kvlab.vllm_goldens": 3,

@@ -14,6 +14,7 @@ from kvlab.results import Run
 from kvlab.scenarios import Scenario, preset
 from kvlab.setting_table import SETTINGS
 from kvlab.slo_text import format_slo
+from kvlab.timing import timing_notes
 from kvlab.units import format_bytes, format_duration, format_number
 
 _LATENCIES: Final = (
@@ -124,7 +125,9 @@ def _latencies(metrics: Metrics, terminal: Terminal) -> list[str]:
 def _facts(run: Run, scenario: Scenario, terminal: Terminal) -> list[str]:
     metrics = run.metrics
     lines = []
-    for label, parts in _fact_parts(metrics, scenario):
+    for label, parts in [*_fact_parts(metrics, scenario), ("Step times", timing_notes(run, scenario))]:
+        if not parts:
+            continue
         head = f"{label:<{_LABEL_WIDTH}}"
         wrapped = flow(parts, terminal.width - _LABEL_WIDTH, 0)
         lines += [(head if i == 0 else " " * _LABEL_WIDTH) + line for i, line in enumerate(wrapped)]

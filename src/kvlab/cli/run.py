@@ -139,8 +139,10 @@ def _setup(scenario: str | None, command: str | None, log: str | None, given: di
 def _as_json(result: Run, scenario: Scenario, made: Setup | None) -> str:
     document = result.to_dict()
     if scenario.rules == VLLM_V1:
+        from kvlab.timing import timing_notes
         from kvlab.vllm_print import vllm_flags
 
+        document["step_times"] = timing_notes(result, scenario)
         document["vllm"] = {"command": vllm_flags(scenario), **({} if made is None else made.origins.to_dict())}
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 

@@ -1,0 +1,50 @@
+"""What to think of the durations of a run: where its step times are from, and whether it left what was measured."""
+
+from __future__ import annotations
+
+from kvlab.core.config import VllmV1Config
+from kvlab.core.step_time import StepLoad, chunk_pairs
+from kvlab.results import Run
+from kvlab.scenarios import Scenario
+from kvlab.servers import LINEAR
+from kvlab.step_time.profiles import Profile
+
+
+def timing_notes(run: Run, scenario: Scenario) -> list[str]:
+    """Sentences about the step times of a server; none for the labs, whose times are settings."""
+    config = run.config
+    if not isinstance(config, VllmV1Config):
+        return []
+    profile = scenario.server.profile()  # type: ignore[union-attr] # these rules have one
+    if profile is None:
+        return [f"{LINEAR}: base_ns, per_seq_ns and per_prefill_token_ns as they are set"]
+    beyond = profile.extrapolated(largest_load(run, config))
+    return [*_origin(profile), *(f"extrapolated: {figure}" for figure in beyond)]
+
+
+def _origin(profile: Profile) -> list[str]:
+    if not profile.assumed:
+        return [f"measured: {profile.name} ({profile.engine} {profile.engine_version}, {profile.measured_in})"]
+    band = [] if profile.band_percent is None else [f"may be {profile.band_percent} % off either way"]
+    return [f"assumed: a roofline of {profile.gpu} and {profile.model}", *band]
+
+
+def largest_load(run: Run, config: VllmV1Config) -> StepLoad:
+    """The largest value of each figure of the load over a run's steps, or a bound of it; 0 without prefill.
+
+    What prefill chunks read is bounded by the longest prompt that one chunk can end.
+    """
+    totals = run.record.totals
+    running = totals.peak_running
+    tokens = min(config.max_num_batched_tokens, totals.prefill_tokens)
+    longest = max((request.prompt_tokens for request in run.record.requests), default=tokens)
+    before = max(0, longest - tokens)
+    return StepLoad(
+        num_running=running,
+        num_decodes=running,
+        decode_context=totals.peak_reserved_tokens,
+        prefill_tokens=tokens,
+        prefill_context=before,
+        chunk_context=chunk_pairs(min(tokens, longest), before),
+        num_prefills=min(running, tokens),
+    )
