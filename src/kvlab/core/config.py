@@ -119,7 +119,40 @@ class VllmV1Config:
         return self.num_gpu_blocks - 1
 
 
-EngineConfig = LabConfig | VllmV1Config
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VllmV0Config:
+    """docs/vllm-v0.md: the scheduler of vLLM 0.6, before the V1 engine."""
+
+    num_gpu_blocks: int
+    num_cpu_blocks: int
+    block_size: int
+    """Tokens per block."""
+    max_num_seqs: int
+    """Most samples of the running list."""
+    max_num_batched_tokens: int
+    """Prompt tokens of one step."""
+    max_model_len: int
+    """Most tokens of a prompt and its answer; a prompt of so many is turned away."""
+    watermark_blocks: int = 0
+    """Free blocks that an admission or a swap-in must leave, always."""
+    preemption_mode: str = "auto"
+    """recompute, swap, or auto: swap where a request has several samples that go on."""
+    step_time: StepTime
+    swap_per_token_ns: int = 0
+    swap_per_block_ns: int = 0
+
+    def __post_init__(self) -> None:
+        _at_least(self, 1, "num_gpu_blocks", "block_size", "max_num_seqs")
+        _at_least(self, 2, "max_model_len")
+        _at_least(self, 0, "num_cpu_blocks", "watermark_blocks", "swap_per_token_ns", "swap_per_block_ns")
+        _at_least(self, 1, "max_num_batched_tokens")
+        for name in ("max_model_len", "max_num_seqs"):
+            if self.max_num_batched_tokens < getattr(self, name):
+                remedy = f"must be at least {name} ({getattr(self, name):,}): a prompt is computed in one step"
+                raise ConfigError("max_num_batched_tokens", self.max_num_batched_tokens, remedy)
+
+
+EngineConfig = LabConfig | VllmV1Config | VllmV0Config
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

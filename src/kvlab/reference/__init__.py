@@ -6,8 +6,9 @@ afterwards, from complete logs. A new rule is written here first.
 
 from __future__ import annotations
 
-from kvlab.core.config import LabConfig, PreemptionLabConfig, Slo
+from kvlab.core.config import LabConfig, PreemptionLabConfig, Slo, VllmV0Config
 from kvlab.core.request import RequestSource
+from kvlab.reference import vllm_v0
 from kvlab.reference.block_table_lab import BlockTableLab
 from kvlab.reference.log import ReferenceRun
 from kvlab.reference.loop import run
@@ -15,7 +16,7 @@ from kvlab.reference.preemption_lab import PreemptionLab
 
 
 def simulate(
-    config: LabConfig,
+    config: LabConfig | VllmV0Config,
     source: RequestSource,
     *,
     window_ns: int | None = None,
@@ -31,6 +32,8 @@ def simulate(
     Raises:
         ConfigError: a request that the lab's rules do not describe (MODEL.md).
     """
+    if isinstance(config, VllmV0Config):
+        return vllm_v0.run(config, source, window_ns, slo, tables_every)
     lab = PreemptionLab(config) if isinstance(config, PreemptionLabConfig) else BlockTableLab(config)
     return run(lab, source, window_ns, slo, tables_every)
 

@@ -36,7 +36,7 @@ def run(lab: Lab, source: RequestSource, window_ns: int | None, slo: Slo | None,
     log = Log(tables_every)
     t_ns = 0
     while True:
-        _deliver(lab, source, t_ns, log)
+        deliver(lab, source, t_ns, log)
         if lab.is_empty():
             # "the clock jumps to the next arrival and this starts again (no step, no log row)"
             next_arrival_ns = source.next_arrival_ns()
@@ -55,7 +55,7 @@ def run(lab: Lab, source: RequestSource, window_ns: int | None, slo: Slo | None,
     return log.close(lab.capacity_tokens, window_ns, slo)
 
 
-def _deliver(lab: Lab, source: RequestSource, t_ns: int, log: Log) -> None:
+def deliver(lab: Lab, source: RequestSource, t_ns: int, log: Log) -> None:
     """ "all requests with arrival <= t, in order of arrival ...; one that can never run is rejected there" """
     while (arrival_ns := source.next_arrival_ns()) is not None and arrival_ns <= t_ns:
         request = source.pop()
