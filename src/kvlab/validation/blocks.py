@@ -55,6 +55,7 @@ Block = Heading | Text | Bullets | Table | Picture
 
 _LINK: Final = re.compile(r"\[([^\]]+)\]\(([^)]+)\)")
 _BOLD: Final = re.compile(r"\*\*([^*]+)\*\*")
+_NUMBER: Final = re.compile(r"[+-]?[\d,.]+( %| ms| s| GiB)?")
 _CODE: Final = re.compile(r"`([^`]+)`")
 
 
@@ -112,7 +113,8 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     lines += [f'<th scope="col">{_inline(head)}</th>' for head in heads]
     lines += ["</tr></thead>", "<tbody>"]
     for row in rows:
-        lines.append("<tr>" + "".join(f"<td>{_inline(cell)}</td>" for cell in row) + "</tr>")
+        cells = [f"<td{' class=number' if _NUMBER.fullmatch(cell) else ''}>{_inline(cell)}</td>" for cell in row]
+        lines.append("<tr>" + "".join(cells) + "</tr>")
     return "\n".join([*lines, "</tbody>", "</table>", "</div>"])
 
 
@@ -128,7 +130,7 @@ _STYLE: Final = f"""\
 @media (prefers-color-scheme: dark) {{
   :root {{ --paper: {DARK.paper}; --ink: {DARK.ink}; --muted: {DARK.muted}; --grid: {DARK.grid}; --link: {DARK.line}; }}
 }}
-body {{ margin: 0; background: var(--paper); color: var(--ink); font: 16px/1.5 system-ui, sans-serif; }}
+body {{ overflow-wrap: anywhere; margin: 0; background: var(--paper); color: var(--ink); font: 16px/1.5 system-ui, sans-serif; }}
 main {{ max-width: 62rem; margin: 0 auto; padding: 1.5rem 1rem 4rem; }}
 h2 {{ margin-top: 2.5rem; }}
 a {{ color: var(--link); }}
@@ -137,5 +139,7 @@ img {{ max-width: 100%; height: auto; }}
 .wide {{ overflow-x: auto; }}
 table {{ border-collapse: collapse; font-size: 0.9rem; font-variant-numeric: tabular-nums; }}
 th, td {{ text-align: left; vertical-align: top; padding: 0.3rem 0.7rem 0.3rem 0; border-bottom: 1px solid var(--grid); }}
+th, td {{ overflow-wrap: break-word; min-width: 3rem; }}
+td.number {{ white-space: nowrap; }}
 th {{ color: var(--muted); font-weight: 600; }}
 """  # noqa: E501 - one line per rule
