@@ -91,14 +91,12 @@ def _environment(words: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
 
 
 def _of_server(words: Sequence[str]) -> ServerWords | None:
-    if words and words[0].startswith("-"):
-        return ServerWords(words=tuple(words))  # flags alone
     for number, word in enumerate(words):
         if word in _SERVERS:
             return ServerWords(words=tuple(words[number + 1 :]))
         if word == "serve" and number and words[number - 1].split("/")[-1] in ("vllm", "vllm.entrypoints.cli.main"):
             return ServerWords(words=tuple(words[number + 1 :]))
-    return None
+    return ServerWords(words=tuple(words)) if words and words[0].startswith("-") else None  # flags alone
 
 
 def _of_container(words: Sequence[str]) -> ServerWords | None:
