@@ -9,7 +9,7 @@ from typing import Any, Final
 from kvlab.errors import ConfigError
 from kvlab.scenarios import Scenario, preset
 from kvlab.servers import SIZING_INPUTS, VllmV1Server
-from kvlab.setting_table import SETTINGS, VLLM_V1, settings_of
+from kvlab.setting_table import SETTINGS, VLLM_V1
 from kvlab.settings import NOT_SET
 from kvlab.sizing.engines import engine_rules
 from kvlab.sizing.figures import ASSUMED
@@ -153,9 +153,9 @@ def _assumed(scenario: Scenario, plan: Plan, known: Mapping[str, object]) -> lis
         for name, (value, why) in values.items()
         if name not in known
     ]
-    if not any(setting.name in known for setting in settings_of(VLLM_V1, "traffic")):
-        settings = scenario.settings()
-        for name in ("request_rate", "prompt_tokens", "output_tokens"):
-            why = "no traffic was given: give --trace FILE, or a rate and lengths"
+    settings, idle = scenario.settings(), scenario.traffic.idle()
+    for name in ("request_rate", "prompt_tokens", "output_tokens"):
+        if name not in known and name not in idle:
+            why = "no such traffic was given: give --trace FILE, or a rate and lengths"
             found.append(Assumed(setting=name, value=SETTINGS[name].show(settings[name]), why=why))
     return found

@@ -36,7 +36,7 @@ def test_a_pasted_command_is_run(cli: Cli) -> None:
     assert "Noted         --enforce-eager: memory is that without CUDA graphs" in out
     assert "Ignored       --port (of the HTTP server)" in out
     assert "Assumed       engine_version 0.24" in out
-    assert "no traffic was given" in " ".join(out.split())
+    assert "no such traffic was given" in " ".join(out.split())
     assert max(map(len, out.splitlines())) <= 80
 
 

@@ -41,9 +41,11 @@ def test_what_was_assumed_is_listed_with_its_reason() -> None:
     assert assumed["max_num_seqs"] == ("256", "default of vLLM 0.24 on this GPU")
     assert assumed["max_num_batched_tokens"][0] == "2048"
     assert assumed["max_model_len"] == ("8192", "no config.json says it")
-    assert "no traffic was given" in assumed["request_rate"][1]
+    assert "no such traffic was given" in assumed["request_rate"][1]
     told = {each.setting for each in made("--max-num-seqs 8 --max-model-len 4k", request_rate=2).origins.assumed}
-    assert told.isdisjoint({"max_num_seqs", "max_model_len", "request_rate", "prompt_tokens"})
+    assert told.isdisjoint({"max_num_seqs", "max_model_len", "request_rate"})
+    assert {"prompt_tokens", "output_tokens"} <= told
+    assert "request_rate" not in {each.setting for each in made("", trace="requests.csv").origins.assumed}
 
 
 def test_settings_that_the_user_gave_win() -> None:
