@@ -29,6 +29,8 @@ CHROMIUM_FLAGS: Final = (
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
 )
 LABS: Final = ("preemption-lab", "block-table-lab")
+SERVER: Final = "vllm-v1"
+"""The tab of a real server."""
 DESKTOP: Final = (1440, 1000)
 TABLET: Final = (1024, 900)
 PHONE: Final = (390, 844)
@@ -167,6 +169,11 @@ class LabPage:
             self.slider(name).fill(str((stops or control["values"]).index(text)))
         elif control["kind"] == "switch":
             self.slider(name).set_checked(text == control["on"])
+        elif control["kind"] == "select":
+            self.slider(name).select_option(text)
+        elif control["kind"] == "text":
+            self.slider(name).fill(text)
+            self.slider(name).blur()
         else:
             self.knob(name).locator(f'input[value="{text}"]').check(force=True)  # its label lies over it
         self.settle()

@@ -21,6 +21,12 @@ MISDIRECTED: Final = 421
 BUG: Final = 500
 BUSY: Final = 503
 _SHOWN: Final = 120
+_OUT_OF_MEMORY: Final = "CUDA out of memory"
+"""In the engine's own words, which have no remedy."""
+_ROOM: Final = (
+    " What helps: a GPU with more memory, more GPUs that share each layer (tensor_parallel_size), fewer bits a weight "
+    "(weight_dtype), or a smaller model."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,8 +63,9 @@ def refusal_of(error: KvlabError) -> Refusal:
     if isinstance(error, LimitError):
         return Refusal(status=TOO_LARGE, message=str(error), field=error.field, value=error.value, limit=error.limit)
     if isinstance(error, ConfigError):
+        message = str(error) + (_ROOM if _OUT_OF_MEMORY in str(error) else "")
         return Refusal(
-            status=BAD_REQUEST, message=str(error), field=error.field, value=error.value, limit=_bounds(error.field)
+            status=BAD_REQUEST, message=message, field=error.field, value=error.value, limit=_bounds(error.field)
         )
     if isinstance(error, TraceError):
         return Refusal(

@@ -85,6 +85,7 @@ def tables() -> dict[str, Any]:
         "version": TABLE_VERSION,
         "labs": {lab: _lab(lab, words) for lab, words in _LABS.items()},
         "glossary": _glossary(),
+        "traffic_fields": [name for name, setting in SETTINGS.items() if setting.group == "traffic"],
         "most_trace_bytes": MAX_UPLOAD_BYTES,
     }
 

@@ -21,6 +21,7 @@ from kvlab.scenarios import Scenario
 from kvlab.setting_table import RULES
 from kvlab.web.ahead import AFTER_S, Ahead, neighbours
 from kvlab.web.assets import Asset, Assets, asset_of
+from kvlab.web.commands import pasted
 from kvlab.web.controls import base
 from kvlab.web.errors import BUG, BUSY, CONFLICT, NOT_FOUND, TIMEOUT, Refusal, RefusedError, refusal_of
 from kvlab.web.guard import Guard, refused
@@ -93,6 +94,7 @@ class Server:
             Route("/api/run", self._guarded(self._run)),
             Route("/api/ahead", self._guarded(self._expect)),
             Route("/api/request", self._guarded(self._request)),
+            Route("/api/command", self._guarded(self._command)),
             Route("/api/scenario", self._guarded(self._scenario)),
             Route("/api/trace", self._guarded(self._trace), methods=["POST"]),
             Route("/{name:path}", self._file),
@@ -230,6 +232,14 @@ class Server:
             return self._refused(answer, fields)
         return Response(answer, headers={"Cache-Control": "no-store"}, media_type="application/json")
 
+    async def _command(self, request: Request) -> Response:
+        fields = fields_of(request.url.query)
+        take_client(fields, None)
+        text, gpu = fields.pop("text", ""), fields.pop("gpu", "")
+        _no_more(fields)
+        document = json.dumps(pasted(text, gpu))
+        return Response(document, headers={"Cache-Control": "no-store"}, media_type="application/json")
+
     async def _scenario(self, request: Request) -> Response:
         fields = fields_of(request.url.query)
         take_client(fields, None)
@@ -244,8 +254,7 @@ class Server:
         fields = fields_of(request.url.query)
         take_client(fields, None)
         name, given = fields.pop("name", "trace"), fields.pop("format", "")
-        for field in fields:
-            raise RefusedError(Refusal(status=400, message=f"unknown field {field}", field=field, value=fields[field]))
+        _no_more(fields)
         chosen = given if given not in ("", "none") else None
         if chosen is not None:
             trace_format(chosen, "format")
@@ -305,6 +314,11 @@ class Server:
             upload = self._uploads.find(fields["trace"])
             refusal = _renamed(refusal, upload.path, upload.name)
         return refused(refusal)
+
+
+def _no_more(fields: Mapping[str, str]) -> None:
+    for field in fields:
+        raise RefusedError(Refusal(status=400, message=f"unknown field {field}", field=field, value=fields[field]))
 
 
 async def _http_error(request: Request, error: Exception) -> Response:

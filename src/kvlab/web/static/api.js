@@ -74,6 +74,16 @@ export async function fetchRequest(query, id, t, signal) {
   return (await ask(`api/request?${query}&id=${id}&t=${t}`, { signal, headers: { "X-Client": CLIENT } })).json();
 }
 
+/**
+ * What a pasted command means.
+ * @param {string} text
+ * @param {string} gpu
+ * @returns {Promise<import("./types.js").Pasted>}
+ */
+export async function fetchCommand(text, gpu) {
+  return (await ask(`api/command?${new URLSearchParams({ text, gpu })}`)).json();
+}
+
 /** @param {string} query @returns {Promise<Blob>} */
 export async function fetchScenario(query) {
   return (await ask(`api/scenario?${query}`)).blob();

@@ -2,6 +2,7 @@
 
 import { ApiError, fetchLabs } from "./api.js";
 import { Chart } from "./chart.js";
+import { Command } from "./command.js";
 import { Compare } from "./compare.js";
 import { Controls } from "./controls.js";
 import { byId, h } from "./dom.js";
@@ -59,6 +60,7 @@ async function start() {
   new Story(session, store);
   new Upload(session, store);
   new Controls(session, store);
+  new Command(session, store);
   new Tiles(session, store);
   new WaterfallView(store);
   const playback = new Playback(store);

@@ -89,6 +89,8 @@ export class Story {
       payload ? h("span", { class: "note" }, " The pictures still show the run before.") : null,
     );
     const back = h("button", { type: "button", click: () => this.session.replace({}) }, "Back to defaults");
-    box.replaceChildren(text, back);
+    const undo = () => payload && this.session.replace({ ...payload.header.changes });
+    const last = payload ? h("button", { type: "button", click: undo }, "Back to the run shown") : null;
+    box.replaceChildren(text, h("div", { class: "buttons" }, last, back));
   }
 }

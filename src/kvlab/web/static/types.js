@@ -18,7 +18,10 @@
  *   variants: {name: string, setup: Record<string, string>}[]}} Example
  * @typedef {{label: string, unit: string, formula: string, source: string, engines: Record<string, string>}} Term
  * @typedef {{version: number, labs: Record<string, Lab>, glossary: Record<string, Term>,
- *   most_trace_bytes: number}} Labs
+ *   traffic_fields: string[], most_trace_bytes: number}} Labs  traffic_fields: settings of the traffic
+ * @typedef {{changes: Record<string, string>, mapped: {from: string, setting: string, value: string}[],
+ *   noted: {from: string, why: string}[], ignored: {from: string, why: string}[],
+ *   assumed: {setting: string, value: string, why: string}[]}} Pasted  a command, and what became of its flags
  *
  * @typedef {{value: number|null, text: string}} TileValue
  * @typedef {{met: boolean, text: string, value: string}} GoalVerdict

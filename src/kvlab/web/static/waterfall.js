@@ -59,11 +59,15 @@ export class WaterfallView {
 
   /** @param {MemoryPart[]} parts */
   #sources(parts) {
+    const words = "Where the figures are from";
+    const lines = parts.map(({ label, provenance, source }) =>
+      h("li", {}, h("b", {}, label), `: ${provenance}, ${source}`),
+    );
     const details = h(
       "details",
       { open: this.#open, toggle: () => (this.#open = details.open) },
-      h("summary", {}, "Where the figures are from"),
-      h("ul", {}, ...parts.map(({ label, provenance, source }) => h("li", {}, h("b", {}, label), `: ${provenance}, ${source}`))),
+      h("summary", {}, words),
+      h("ul", { tabIndex: 0, "aria-label": words }, ...lines), // it scrolls, so the keyboard must reach it
     );
     return details;
   }
