@@ -1,4 +1,4 @@
-"""Writes what is made from the code: metrics.md, settings.md, tables in lab.md and capacity.md; a picture on request.
+"""Writes what is made from the code: metrics.md, settings.md, tables of other pages; a picture on request.
 
 python docs/generate.py [--picture]     # with it also preemption-lab.png
 """
@@ -21,8 +21,10 @@ from kvlab.sizing.accuracy import Check, activations, band, from_scratch, given_
 from kvlab.step_time.profiles import profiles
 from kvlab.step_time.roofline import efficiencies, unknown_band_percent, unknown_efficiency
 from kvlab.units import GIB
+from kvlab.vllm_flag_table import FLAGS, SHORTS, Fate, Flag
 from kvlab.web import limits
-from kvlab.web.controls import CONTROLS, TILES, Control, base
+from kvlab.web.controls import CONTROLS, TILES, base
+from kvlab.web.parts import Control
 
 HERE = Path(__file__).parent
 NOTE = "<!-- made by docs/generate.py: change the code, then run it -->"
@@ -85,7 +87,7 @@ def settings_page() -> str:
         "",
         "One name per setting, shared by flags (`--max-num-seqs 48`), `--set max_num_seqs=48`, scenario files and the",
         "Python API (`kvlab.scenario(..., max_num_seqs=48)`). Durations and sizes take units: `25 ms`, `4 GiB`,",
-        "`92 %`. A dash means that the lab doesn't have the setting.",
+        "`92 %`. A dash means that these rules don't have the setting.",
     ]
     titles = {"server": "Server", "traffic": "Traffic", "slo": "Service level"}
     for group, title in titles.items():
@@ -324,12 +326,63 @@ def rooflines_table() -> list[str]:
     return table(head, rows)
 
 
+def flags_page() -> str:
+    """The page of vLLM's flags, with the tables of what becomes of each."""
+    text = (HERE / "flags.md").read_text(encoding="utf-8")
+    made = {"mapped": mapped_table, "noted": noted_table, "refused": refused_table, "ignored": ignored_table}
+    for name, make in made.items():
+        begin, end = f"<!-- {name}: made by docs/generate.py -->", f"<!-- end of {name} -->"
+        before, rest = text.split(begin)
+        text = before + "\n".join([begin, "", *make(), "", ""]) + rest[rest.index(end) :]
+    return text
+
+
+def flags_of(fate: Fate) -> list[Flag]:
+    """The flags that become that, in the order of the table."""
+    return [flag for flag in FLAGS.values() if flag.fate == fate]
+
+
+def spelled(flag: Flag) -> str:
+    """A flag with its short forms."""
+    shorts = [short for short, long in SHORTS.items() if long is flag]
+    return ", ".join(f"`{name}`" for name in (flag.name, *shorts))
+
+
+def mapped_table() -> list[str]:
+    """Flags that are settings."""
+    rows = [[spelled(flag), f"`{flag.setting}`", flag.why] for flag in flags_of("mapped")]
+    return table(["flag", "setting", ""], rows)
+
+
+def noted_table() -> list[str]:
+    """Flags that are taken, with what isn't simulated of them."""
+    return table(["flag", "what is said"], [[spelled(flag), flag.why] for flag in flags_of("noted")])
+
+
+def refused_table() -> list[str]:
+    """Flags that would change the answer."""
+    rows = [
+        [spelled(flag), flag.why, flag.remedy, ", ".join(f"`{value}`" for value in flag.harmless if value)]
+        for flag in flags_of("refused")
+    ]
+    return table(["flag", "why", "what to do", "taken when"], rows)
+
+
+def ignored_table() -> list[str]:
+    """Flags that change nothing here, by their reason."""
+    reasons: dict[str, list[str]] = {}
+    for flag in flags_of("ignored"):
+        reasons.setdefault(flag.why, []).append(spelled(flag))
+    return table(["why", "flags"], [[why, ", ".join(names)] for why, names in reasons.items()])
+
+
 PAGES = {
     "metrics.md": metrics_page,
     "settings.md": settings_page,
     "lab.md": lab_page,
     "capacity.md": capacity_page,
     "step-time.md": step_time_page,
+    "flags.md": flags_page,
 }
 
 

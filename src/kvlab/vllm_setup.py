@@ -101,7 +101,7 @@ def sizing_inputs(sources: Sequence[ParsedCommand], given: Mapping[str, object])
     """
     read, origins = _merged(sources, given)
     mapped = tuple(taken for taken in origins.mapped if taken.setting in SIZING_INPUTS)
-    return {name: read[name] for name in read if name in SIZING_INPUTS} | given, replace(origins, mapped=mapped)
+    return {name: read[name] for name in read if name in SIZING_INPUTS} | dict(given), replace(origins, mapped=mapped)
 
 
 def _merged(sources: Sequence[ParsedCommand], given: Mapping[str, object]) -> tuple[dict[str, object], Origins]:
