@@ -59,7 +59,7 @@ class _ClosedLoop:
 
 
 @st.composite
-def _step_times(draw: st.DrawFn, unit_ns: int) -> AnyStepTime:
+def step_times(draw: st.DrawFn, unit_ns: int) -> AnyStepTime:
     def some(most: int) -> int:
         return draw(st.integers(0, most)) * unit_ns
 
@@ -100,7 +100,7 @@ def _configs(draw: st.DrawFn, unit_ns: int) -> VllmV1Config:
         policy=draw(st.sampled_from(["fcfs", "fcfs", "priority"])),
         watermark_blocks=draw(st.sampled_from([0, 0, num_gpu_blocks // 20, num_gpu_blocks // 5])),
         reserve_full_prompt=draw(st.sampled_from([True, True, False])),
-        step_time=draw(_step_times(unit_ns)),
+        step_time=draw(step_times(unit_ns)),
     )
 
 

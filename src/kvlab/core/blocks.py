@@ -81,3 +81,26 @@ class BlockPool:
     def free_blocks(self) -> list[int]:
         """In the order in which they would be taken. A copy, for checks."""
         return self._queue[self._head :]
+
+
+class StackBlockPool(BlockPool):
+    """KV blocks 0..num_blocks-1, last in, first out: the highest number is taken first. `_queue` ends with the top."""
+
+    __slots__ = ()
+
+    def take(self, count: int) -> list[int]:
+        """The `count` blocks on top, each now held once."""
+        assert count <= self.num_free, f"take({count}) with {self.num_free} free"
+        stack = self._queue
+        taken = stack[: -count - 1 : -1]
+        del stack[len(stack) - count :]
+        self.num_free -= count
+        return taken
+
+    def extend_each(self, tables: Collection[list[int]]) -> None:
+        """One more block for each table, in order, as `take(1)` would give it."""
+        any(map(list.append, tables, self.take(len(tables))))  # append returns None: no table is left out
+
+    def free_blocks(self) -> list[int]:
+        """In the order in which they would be taken. A copy, for checks."""
+        return self._queue[::-1]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from kvlab.core.config import BlockTableLabConfig, PreemptionLabConfig
+from kvlab.core.step_time import StepTime
 
 
 class StepCost(Protocol):
@@ -66,6 +67,18 @@ class ContextCost:
         """See `StepCost`."""
         raw = self.base_ns + self.per_seq_ns * running_seqs + self.per_context_token_ns * context_tokens
         return raw * self.overhead_num // self.overhead_den + self.per_prefill_token_ns * prefill_tokens + swap_ns
+
+
+class DecodeCost:
+    """The duration of a step that only decodes, as the clock loop asks for it."""
+
+    def __init__(self, step_time: StepTime) -> None:
+        self._decode_ns = step_time.decode_ns
+        self.grows_with_context = step_time.grows_with_context
+
+    def duration_ns(self, running_seqs: int, context_tokens: int, prefill_tokens: int, swap_ns: int) -> int:
+        """See `StepCost`; there are neither prefill tokens nor swaps in such a step."""
+        return self._decode_ns(running_seqs, context_tokens)
 
 
 def linear_cost(config: PreemptionLabConfig) -> LinearCost:

@@ -3,6 +3,9 @@
 After a full step come *quiet* ones: while nobody arrives, ends, prefills, lacks a block or was preempted, a step only
 moves the decode clock. Where such steps all last the same, `_leap_quietly` takes many at once; where each has a row of
 its own or lasts longer than the one before, `_step_quietly` runs them in a loop of a few operations.
+
+`step` is the decode clock. Under rules whose prefills have steps of their own it stands still in these, and what they
+last is part of the next gap of everybody who waits for them.
 """
 
 from __future__ import annotations
@@ -71,7 +74,10 @@ class Engine:
         self.now_ns = 0
         self._source = source
         self._idle_ns = 0
+        self._full_steps = 0
         self._steps_at_jump = -1
+        self._pause_ns = 0  # steps without a decode since the last one with
+        self._fresh: list[Job] = []  # who began to decode in these
         self._last_end_ns = 0  # when the clock last began to jump
         self._next_arrival_ns = _or_never(source.next_arrival_ns())
         self._window_ns = NEVER if window_ns is None else window_ns
@@ -124,8 +130,8 @@ class Engine:
                 return True
             if self._next_arrival_ns == NEVER:
                 return False
-            if self.step != self._steps_at_jump:
-                self._steps_at_jump = self.step
+            if self._full_steps != self._steps_at_jump:
+                self._steps_at_jump = self._full_steps
                 self._last_end_ns = self.now_ns
             self._idle_ns += self._next_arrival_ns - self.now_ns
             self.now_ns = self._next_arrival_ns
@@ -148,6 +154,9 @@ class Engine:
         scheduler, ledger = self.scheduler, self.ledger
         step, start_ns = self.step, self.now_ns
         decisions = scheduler.schedule(step)
+        self._full_steps += 1
+        if decisions.only_prefills:
+            return self._prefill_step(decisions)
         batch = scheduler.batch
         emitting = gaps = batch.num_seqs
         prefill_tokens = decisions.prefill_tokens
@@ -157,16 +166,64 @@ class Engine:
             self._close_window(0)
         if decisions.has_moves:
             gaps -= self._move(decisions, start_ns)
-        self._recent_ns.push(step, dur_ns)
+        if self._pause_ns:
+            self._end_pause(dur_ns, gaps)
+            gaps = 0
+        else:
+            self._recent_ns.push(step, dur_ns)
         row = self._row(now_ns, dur_ns, prefill_tokens, emitting, gaps)
         ends = batch.ends
         has_ends = bool(ends) and ends[0][0] == step
-        finished = self._end_sequences() if has_ends else []
+        finished = self._end_sequences(step) if has_ends else []
         if ledger.keeps_steps:
             row += _ids(decisions, finished)
         ledger.rows.append(row)
         self.step = step + 1
         return has_ends or not scheduler.is_settled
+
+    def _prefill_step(self, decisions: Decisions) -> bool:
+        """A step in which nobody decodes. The next one has to be decided, too."""
+        scheduler, ledger = self.scheduler, self.ledger
+        start_ns = self.now_ns
+        dur_ns = scheduler.duration_ns(decisions)
+        self.now_ns = now_ns = start_ns + dur_ns
+        if now_ns > self._window_ns:
+            self._close_window(0)
+        emitting = self._move(decisions, start_ns)
+        for job in decisions.starting:
+            job.last_token_ns = now_ns
+        self._pause_ns += dur_ns
+        self._fresh += decisions.starting
+        row = self._row(now_ns, dur_ns, decisions.prefill_tokens, emitting, 0)
+        finished = self._end_sequences(self.step - 1)  # as if their token came with the last decodes
+        if ledger.keeps_steps:
+            row += _ids(decisions, finished)
+        ledger.rows.append(row)
+        if not scheduler.batch.num_seqs:
+            self._pause_ns = 0
+            self._fresh.clear()
+        return True
+
+    def _end_pause(self, dur_ns: int, num_seqs: int) -> None:
+        """The first decodes after steps without: a longer gap for all, a less long one for who began in these steps.
+
+        Args:
+            dur_ns: of the step that decodes.
+            num_seqs: sequences that emitted before it and emit in it.
+        """
+        gap_ns = dur_ns + self._pause_ns
+        self._recent_ns.push(self.step, gap_ns)
+        for job in self._fresh:
+            if job.live and job.decode_step == self.step - 1:
+                own_gap_ns = self.now_ns - job.last_token_ns
+                job.max_gap_ns = max(job.max_gap_ns, own_gap_ns)
+                job.decode_step = self.step  # the gaps up to it are booked
+                self.ledger.gap.add(own_gap_ns, len(job.live))
+                num_seqs -= len(job.live)
+        if num_seqs:
+            self.ledger.gap.add(gap_ns, num_seqs)
+        self._pause_ns = 0
+        self._fresh.clear()
 
     def _row(self, now_ns: int, dur_ns: int, prefill_tokens: int, emitting: int, gaps: int) -> tuple[Any, ...]:
         """A step as `kvlab.core.ledger.ROW` has it, without the ids."""
@@ -181,6 +238,10 @@ class Engine:
         """Requests came and went. Returns how many sequences emit without a gap of one step."""
         for job, _ in decisions.preempted:
             self._pause(job, start_ns)
+        if decisions.failed:
+            for job in decisions.failed:
+                self._source.ended(job.request, start_ns)
+            self._next_arrival_ns = _or_never(self._source.next_arrival_ns())
         self.ledger.book_moves(decisions, start_ns)
         num_seqs = 0
         for job in decisions.starting:
@@ -203,11 +264,12 @@ class Engine:
         """A preempted job emits no more for a while; its gaps were the steps after the first of its stay."""
         if job.paused_decode_step != NEVER:
             job.max_gap_ns = max(job.max_gap_ns, self._recent_ns.since(job.paused_decode_step + 1))
-            job.last_token_ns = start_ns
+            if job not in self._fresh:
+                job.last_token_ns = start_ns - self._pause_ns
 
-    def _end_sequences(self) -> list[Job]:
+    def _end_sequences(self, step: int) -> list[Job]:
         """Sequences that emitted their last token leave, in admission order. Returns the jobs that are done."""
-        scheduler, ledger, step, now_ns = self.scheduler, self.ledger, self.step, self.now_ns
+        scheduler, ledger, now_ns = self.scheduler, self.ledger, self.now_ns
         batch = scheduler.batch
         finished = []
         while (seq := batch.pop_ended(step)) is not None:
@@ -307,7 +369,7 @@ class Engine:
         scheduler, ledger = self.scheduler, self.ledger
         ledger.digest()
         scheduler.close(self.step)
-        if self.step == self._steps_at_jump:  # nothing ran after the last jump
+        if self._full_steps == self._steps_at_jump:  # nothing ran after the last jump
             self._idle_ns -= self.now_ns - self._last_end_ns
             self.now_ns = self._last_end_ns
         unfinished = [*scheduler.running.values(), *scheduler.swapped_jobs(), *scheduler.waiting]

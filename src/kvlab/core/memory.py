@@ -30,7 +30,7 @@ class Stay(NamedTuple):
     request_id: int
     sample: int
     order: int
-    """Admission order among GPU stays; for CPU stays the place in the order of swap-in is by (arrival, id)."""
+    """Admission order among GPU stays. CPU stays come back in the order of this number, then of arrival and id."""
     arrival_ns: int
     on_cpu: bool
     start_step: int
@@ -48,7 +48,8 @@ class Stay(NamedTuple):
     segment: tuple[int, int] | None
     """Contiguous: (first token, length in tokens)."""
     end: str
-    """finished, recompute, swap, resumed (the end of a CPU stay) or open (the run was stopped)."""
+    """finished, recompute, swap, resumed (the end of a CPU stay), failed (it can never come back) or open (the run was
+    stopped); or the stay goes on in another record: grown (by more than one block), paused (others prefill)."""
 
     def table_at(self, step: int) -> tuple[int, ...]:
         """Block table as it was in `step`, for start_step <= step < end_step."""
@@ -69,4 +70,4 @@ def gpu_stays_at(stays: Iterable[Stay], step: int) -> list[Stay]:
 def cpu_stays_at(stays: Iterable[Stay], step: int) -> list[Stay]:
     """Stays in the swap space in `step`, in the order in which they would be swapped in."""
     found = [stay for stay in stays if stay.on_cpu and stay.start_step <= step < stay.end_step]
-    return sorted(found, key=lambda stay: (stay.arrival_ns, stay.request_id))
+    return sorted(found, key=lambda stay: (stay.order, stay.arrival_ns, stay.request_id))

@@ -20,3 +20,28 @@ def swap(blocks: int, cpu_free: int) -> bool:
 
 
 PREEMPTION_MODES: Final[dict[str, PreemptionMode]] = {"recompute": recompute, "swap": swap}
+
+GroupPreemptionMode = Callable[[int, int, int], bool]
+"""(samples that go on, blocks that they hold, CPU blocks free) -> whether the victim is swapped out."""
+
+
+def _recompute_group(samples: int, blocks: int, cpu_free: int) -> bool:
+    """Never swaps."""
+    return False
+
+
+def _swap_group(samples: int, blocks: int, cpu_free: int) -> bool:
+    """Swaps what fits."""
+    return blocks <= cpu_free
+
+
+def _swap_several(samples: int, blocks: int, cpu_free: int) -> bool:
+    """Recomputes one sample and swaps several, if they fit. Source: `Scheduler._preempt` of vLLM 0.6."""
+    return samples > 1 and blocks <= cpu_free
+
+
+GROUP_PREEMPTION_MODES: Final[dict[str, GroupPreemptionMode]] = {
+    "auto": _swap_several,
+    "recompute": _recompute_group,
+    "swap": _swap_group,
+}

@@ -45,7 +45,7 @@ class Job:
         "admitted_ns", "base", "cached_tokens", "computed", "cpu_blocks", "decode_step", "entered", "first_token_ns",
         "id", "keys", "known", "last_token_ns", "live", "lost_tokens", "max_gap_ns", "paused_decode_step",
         "preemptions", "recomputed_tokens", "request",
-        "shared_blocks", "shared_tokens", "span_ns", "start_step", "swap_outs", "swap_step",
+        "shared_blocks", "shared_tokens", "span_ns", "start_step", "stay_step", "swap_outs", "swap_step",
     )  # fmt: skip
 
     def __init__(self, request: Request) -> None:
@@ -57,6 +57,8 @@ class Job:
         """Tokens whose KV is present, while prefilling or swapped."""
         self.base = 0
         self.start_step = -1
+        self.stay_step = -1
+        """The decode step that brought, or brings, the first token of its record in the log of memory."""
         self.decode_step = NEVER
         """The step whose end brought the first token of this stay."""
         self.paused_decode_step = NEVER

@@ -17,8 +17,8 @@ class Decisions:
     """What one step decided. Lists are in the order in which things happened."""
 
     __slots__ = (
-        "admitted", "has_moves", "preempted", "prefill_tokens", "recomputed_tokens", "resumed", "starting", "swap_ns",
-        "swapped_tokens",
+        "admitted", "failed", "has_moves", "only_prefills", "preempted", "prefill_tokens", "recomputed_tokens",
+        "resumed", "starting", "swap_ns", "swapped_tokens",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -31,6 +31,10 @@ class Decisions:
         self.admitted: list[Job] = []
         self.resumed: list[Job] = []
         self.preempted: list[tuple[Job, str]] = []
+        self.failed: list[Job] = []
+        """Jobs that came back and no longer fit, ever: they leave unfinished."""
+        self.only_prefills = False
+        """Nobody decodes in this step: who could waits for the prefills."""
         self.has_moves = False
         """Whether any of the lists has an entry."""
 
@@ -40,8 +44,9 @@ class Decisions:
         self.starting.clear()
         self.admitted.clear()
         self.recomputed_tokens = 0
-        if self.resumed or self.preempted:
+        if self.resumed or self.preempted or self.failed:
             self.resumed.clear()
+            self.failed.clear()
             self.preempted.clear()
             self.swap_ns = self.swapped_tokens = 0
 
@@ -128,7 +133,7 @@ class Scheduler(Protocol):
         """Frees the memory of a sequence that emitted its last token at the end of `step`."""
 
     def swapped_jobs(self) -> list[Job]:
-        """Requests in the CPU swap space, in the order in which they would come back."""
+        """Requests in the CPU swap space, in the order in which they would come back; then those that failed."""
 
     def close(self, step: int) -> None:
         """Writes open stays into the log: the run was stopped before `step`."""

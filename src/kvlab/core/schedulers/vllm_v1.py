@@ -12,6 +12,7 @@ from itertools import islice
 
 from kvlab.core.block_keys import BlockKeys
 from kvlab.core.config import VllmV1Config
+from kvlab.core.cost import DecodeCost
 from kvlab.core.decode import DecodeBatch
 from kvlab.core.memory import Stay
 from kvlab.core.prefix_pool import PrefixPool, StackPool
@@ -28,18 +29,6 @@ def _least_urgent(job: Job) -> tuple[int, int]:
     return (job.request.priority, job.request.arrival_ns)
 
 
-class _DecodeCost:
-    """The duration of a step that only decodes, as the clock loop asks for it."""
-
-    def __init__(self, step_time: StepTime) -> None:
-        self._decode_ns = step_time.decode_ns
-        self.grows_with_context = step_time.grows_with_context
-
-    def duration_ns(self, running_seqs: int, context_tokens: int, prefill_tokens: int, swap_ns: int) -> int:
-        """See `kvlab.core.cost.StepCost`; there are neither prefill tokens nor swaps in such a step."""
-        return self._decode_ns(running_seqs, context_tokens)
-
-
 class VllmV1:
     """See `kvlab.core.schedulers.base.Scheduler`. Requests have one sample each."""
 
@@ -49,7 +38,7 @@ class VllmV1:
         self.config = config
         self.block_size = config.block_size
         self._step_time: StepTime = config.step_time
-        self.cost = _DecodeCost(config.step_time)
+        self.cost = DecodeCost(config.step_time)
         self._is_fcfs = config.policy == "fcfs"
         self.prefix = PrefixPool(config.usable_blocks) if config.enable_prefix_caching else None
         self.space = self.pool = self.prefix or StackPool(config.usable_blocks)
