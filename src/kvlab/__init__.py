@@ -15,7 +15,7 @@ TYPE_CHECKING = False  # as in `typing`, whose import Ctrl-C could still break i
 if TYPE_CHECKING:
     from typing import Any
 
-    from kvlab.api import compare, scenario, simulate
+    from kvlab.api import compare, scenario, simulate, sweep
     from kvlab.core.config import EVERYTHING, METRICS, Recording, Slo
     from kvlab.errors import KvlabError
     from kvlab.results import Run
@@ -38,6 +38,7 @@ __all__ = [
     "compare",
     "scenario",
     "simulate",
+    "sweep",
 ]
 
 _HOMES = {
@@ -54,6 +55,7 @@ _HOMES = {
     "compare": "kvlab.api",
     "scenario": "kvlab.api",
     "simulate": "kvlab.api",
+    "sweep": "kvlab.api",
 }
 
 

@@ -12,8 +12,11 @@ from kvlab.errors import ConfigError
 from kvlab.scenarios import Scenario, load
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kvlab.comparison import Comparison
     from kvlab.results import Run
+    from kvlab.sweeps.sweep import Sweep
 
 
 def scenario(name_or_path: str | Path = "preemption-lab", /, **settings: object) -> Scenario:
@@ -65,6 +68,50 @@ def simulate(scenario: Scenario | str | Path, *, record: Recording = EVERYTHING,
         config=config,
         window_ns=window_ns,
         kv_bytes_per_token=scenario.kv_bytes_per_token,
+    )
+
+
+def sweep(
+    scenario: Scenario | str | Path,
+    *,
+    seeds: int | Sequence[int] = 1,
+    sample: int | None = None,
+    workers: int | None = None,
+    folder: str | Path | None = None,
+    **axes: object,
+) -> Sweep:
+    """Simulates every combination of the axes' values, and returns one frozen table.
+
+    >>> few = sweep("preemption-lab", max_num_seqs=[32, 64], num_requests=[50], workers=1)
+    >>> [(row.settings["max_num_seqs"], row.outcome.metrics["peak_running"]) for row in few.rows]
+    [(32, 32), (64, 36)]
+
+    Args:
+        seeds: runs of every point: so many from the scenario's seed on, or these.
+        sample: a Latin hypercube of so many points in place of the whole grid.
+        workers: processes; by default one per processor.
+        folder: keeps what is finished, so that an interrupted sweep goes on; None keeps it in memory only.
+        axes: setting -> values, or a text such as "16,32", "2:8:0.5" or "log(8, 256, 6)".
+    Raises:
+        ConfigError: a value that can't work, or no axis.
+        UnknownNameError: no such setting.
+        OutputError: the folder can't be written.
+    """
+    from kvlab.sweeps.axes import axis_of, grid, hypercube
+    from kvlab.sweeps.sweep import run_sweep
+    from kvlab.sweeps.workers import local
+
+    base = scenario if isinstance(scenario, Scenario) else _load(scenario)
+    parsed = [axis_of(name, given, base.rules) for name, given in axes.items()]
+    if not parsed:
+        raise ConfigError("axes", "none", "give at least one setting with values, such as max_num_seqs=[32, 64]")
+    first = base.traffic.seed
+    return run_sweep(
+        base,
+        grid(parsed) if sample is None else hypercube(parsed, sample, first),
+        seeds=range(first, first + seeds) if isinstance(seeds, int) else seeds,
+        executor=local(workers),
+        folder=None if folder is None else Path(folder),
     )
 
 

@@ -48,6 +48,7 @@ LAYERS = {
     "kvlab.vllm_log": 3,
     "kvlab.vllm_print": 3,
     "kvlab.vllm_setup": 3,
+    "kvlab.sweeps": 3,
     "kvlab.api": 4,
     "kvlab.planner": 5,
     "kvlab.cases": 5,

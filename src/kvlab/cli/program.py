@@ -26,6 +26,7 @@ COMMANDS: Final = {
     "lab": "Open the labs in the browser.",
     "run": "Simulate a lab on drawn traffic or on a trace.",
     "compare": "Put runs side by side, with the change of every figure.",
+    "sweep": "Simulate every combination of settings, as one table.",
     "capacity": "How many tokens and requests fit on a GPU, and where its memory goes.",
     "calibrate": "Fit how long a step lasts to your own measurements.",
     "explain": "Say what a metric or a setting means, and what engines call it.",

@@ -1,0 +1,133 @@
+"""`kvlab sweep`: many scenarios along axes, resumable, as one table."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from kvlab.cli.options import ScenarioCommand, scenario_from, setting_options
+from kvlab.errors import ConfigError
+from kvlab.units import format_duration
+
+INTERRUPTED: Final = 130
+MAX_SEEDS: Final = 10_000
+_EVERY_S: Final = 0.1
+_BAR: Final = 24
+
+
+@click.command(cls=ScenarioCommand)
+@click.argument("scenario", metavar="NAME|FILE")
+@click.option(
+    "--axis",
+    "axes",
+    metavar="AXIS",
+    multiple=True,
+    required=True,
+    help="A setting that varies: max_num_seqs=16,32,64, request_rate=2:8:0.5 or max_num_seqs=log(8, 256, 6); "
+    "a+b=1+2,3+4 moves two together. May be given again.",
+)
+@click.option("--seeds", metavar="N", type=int, default=1, help="Runs of every point, with seeds from --seed on.")
+@click.option("--sample", metavar="N", type=int, help="A Latin hypercube of so many points in place of the whole grid.")
+@click.option("--workers", metavar="N", type=int, help="Processes; by default one per processor.")
+@click.option("--out", metavar="DIR", required=True, help="Results; an interrupted sweep goes on from there.")
+@click.option("--quiet", "-q", is_flag=True, help="No progress on stderr.")
+@setting_options
+def sweep(
+    scenario: str,
+    axes: tuple[str, ...],
+    seeds: int,
+    sample: int | None,
+    workers: int | None,
+    out: str,
+    quiet: bool,
+    assignments: tuple[str, ...],
+    **flags: Any,
+) -> int:
+    """Simulate NAME or the scenario in FILE along axes: every combination, with every seed.
+
+    \b
+    kvlab sweep preemption-lab --axis max_num_seqs=16,32,48,64 --axis request_rate=2:5:0.5 --seeds 3 --out sweep
+    kvlab sweep vllm-v1 --axis watermark=0,0.02,0.05,0.1 --out watermark
+
+    DIR gets sweep.parquet and sweep.csv, one row per run: settings, seed, every metric. What was finished is
+    kept in DIR/results: the same command again goes on where it was interrupted.
+    """
+    from kvlab.sweeps.axes import grid, hypercube, parse_axis
+    from kvlab.sweeps.sweep import run_sweep
+    from kvlab.sweeps.workers import local
+
+    base = scenario_from(scenario, flags, assignments)
+    if not 1 <= seeds <= MAX_SEEDS:
+        raise ConfigError("seeds", seeds, f"must be from 1 to {MAX_SEEDS:,}")
+    if sample is not None and sample < 1:
+        raise ConfigError("sample", sample, "must be at least 1")
+    parsed = [parse_axis(axis, base.rules) for axis in axes]
+    seed = base.traffic.seed
+    points = list(grid(parsed) if sample is None else hypercube(parsed, sample, seed))
+    folder = Path(out)
+    bar = _Bar(visible=not quiet and sys.stderr is not None and sys.stderr.isatty())
+    try:
+        done = run_sweep(
+            base,
+            points,
+            seeds=range(seed, seed + seeds),
+            executor=local(workers),
+            folder=folder,
+            progress=bar.show,
+        )
+    except KeyboardInterrupt:
+        bar.close()
+        click.echo(f"kvlab: interrupted after {bar.done:,} of {bar.total:,} runs; the same command goes on", err=True)
+        return INTERRUPTED
+    bar.close()
+    failed = sum(row.outcome.error is not None for row in done.rows)
+    reused = f", {done.reused:,} of them already there" if done.reused else ""
+    click.echo(
+        f"{len(done.rows):,} runs of {len(points):,} points{reused}" + (f"; {failed:,} failed" if failed else "")
+    )
+    for path in done.write(folder):
+        click.echo(f"wrote {path}")
+    if failed:
+        first = next(row for row in done.rows if row.outcome.error is not None)
+        where = ", ".join(f"{name}={value}" for name, value in first.settings.items())
+        click.echo(f"the first that failed: {where}: {first.outcome.error}", err=True)
+    return 1 if failed == len(done.rows) else 0
+
+
+class _Bar:
+    """Progress on a terminal, with throughput and time left."""
+
+    def __init__(self, *, visible: bool) -> None:
+        self.done = self.total = 0
+        self._visible = visible
+        self._begun_s = time.monotonic()
+        self._first: int | None = None
+        self._next_s = 0.0
+
+    def show(self, done: int, total: int) -> None:
+        """See `kvlab.sweeps.sweep.Progress`."""
+        self.done, self.total = done, total
+        if self._first is None:
+            self._first = done
+        now_s = time.monotonic()
+        if not self._visible or (now_s < self._next_s and done < total):
+            return
+        self._next_s = now_s + _EVERY_S
+        filled = done * _BAR // max(1, total)
+        text = f"[{'#' * filled}{'.' * (_BAR - filled)}] {done:,} of {total:,} runs"
+        new, took_s = done - self._first, now_s - self._begun_s
+        if new and took_s > 0:
+            left_ns = int((total - done) * took_s / new * 1e9)
+            text += f", {new / took_s:.1f}/s, {format_duration(left_ns)} left"
+        sys.stderr.write(f"\r\x1b[K{text}")
+        sys.stderr.flush()
+
+    def close(self) -> None:
+        """Takes the bar away."""
+        if self._visible:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()

@@ -1,0 +1,184 @@
+"""A sweep gives the same table whoever runs it and however often it is interrupted."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+import kvlab
+from kvlab.errors import ConfigError, OutputError
+from kvlab.scenarios import Scenario, load
+from kvlab.sweeps.axes import grid, parse_axis
+from kvlab.sweeps.outcome import Outcome, key_of, run_one
+from kvlab.sweeps.store import Store
+from kvlab.sweeps.sweep import medians, run_sweep
+from kvlab.sweeps.workers import local
+
+AXES = ("max_num_seqs=16,64", "request_rate=2,4")
+
+
+def small() -> Scenario:
+    return load("preemption-lab").replace(num_requests=60)
+
+
+def points(*axes: str) -> list[dict[str, object]]:
+    return [dict(point) for point in grid([parse_axis(axis, "preemption-lab") for axis in axes or AXES])]
+
+
+def test_rows_are_runs_in_the_order_of_points_and_seeds() -> None:
+    sweep = run_sweep(small(), points(), seeds=(5, 6), executor=local(1))  # type: ignore[arg-type]
+    assert [(row.settings["max_num_seqs"], str(row.settings["request_rate"]), row.seed) for row in sweep.rows] == [
+        (seqs, rate, seed) for seqs in (16, 64) for rate in ("2", "4") for seed in (5, 6)
+    ]
+    for row in sweep.rows:
+        alone = kvlab.simulate(small().replace(**row.settings, seed=row.seed), record=kvlab.METRICS)
+        assert row.outcome.metrics is not None
+        assert row.outcome.metrics["max_gap_ns"] == alone.metrics.max_gap_ns
+        assert row.outcome.metrics["steps"] == alone.metrics.steps
+
+
+def test_the_table_does_not_depend_on_the_workers(tmp_path: Path) -> None:
+    files = []
+    for workers in (1, 2, 3):
+        folder = tmp_path / str(workers)
+        run_sweep(small(), points(), seeds=(1, 2), executor=local(workers), folder=folder).write(folder)  # type: ignore[arg-type]
+        files.append([(folder / name).read_bytes() for name in ("sweep.parquet", "sweep.csv")])
+    assert files[0] == files[1] == files[2]
+
+
+def test_what_was_finished_is_not_run_again(tmp_path: Path) -> None:
+    seen: list[int] = []
+    few = run_sweep(small(), points("max_num_seqs=16,64"), executor=local(1), folder=tmp_path)  # type: ignore[arg-type]
+    assert few.reused == 0
+    more = run_sweep(
+        small(),
+        points("max_num_seqs=16,32,64"),  # type: ignore[arg-type]
+        executor=local(1),
+        folder=tmp_path,
+        progress=lambda done, total: seen.append(done),
+    )
+    assert more.reused == 2
+    assert seen == [2, 3]
+
+
+def test_a_damaged_file_counts_as_missing(tmp_path: Path) -> None:
+    run_sweep(small(), points("max_num_seqs=16"), executor=local(1), folder=tmp_path)  # type: ignore[arg-type]
+    (path,) = (tmp_path / "results").glob("*/*.json")
+    path.write_text('{"format":1,"metr')
+    again = run_sweep(small(), points("max_num_seqs=16"), executor=local(1), folder=tmp_path)  # type: ignore[arg-type]
+    assert again.reused == 0
+    assert again.rows[0].outcome.metrics is not None
+
+
+def test_the_key_is_of_all_that_decides_a_run(tmp_path: Path) -> None:
+    one = small()
+    assert key_of(one) == key_of(one.replace(name="another name"))
+    assert key_of(one) != key_of(one.replace(seed=2))
+    trace = tmp_path / "trace.csv"
+    trace.write_text("arrival,prompt,output\n0,10,10\n")
+    first = key_of(one.replace(trace=str(trace), num_requests=None))
+    trace.write_text("arrival,prompt,output\n0,10,11\n")
+    os.utime(trace, ns=(1, 1))
+    assert key_of(one.replace(trace=str(trace), num_requests=None)) != first
+
+
+def test_points_that_cannot_be_are_told_in_their_rows() -> None:
+    sweep = run_sweep(
+        load("block-table-lab"), [{"kv_memory_bytes": 2**16}, {"kv_memory_bytes": 2**31}], executor=local(1)
+    )
+    assert sweep.rows[0].outcome.metrics is None
+    assert "kv_memory_bytes" in (sweep.rows[0].outcome.error or "")
+    assert sweep.rows[1].outcome.error is None
+    assert sweep.table()["error"].to_pylist() == [sweep.rows[0].outcome.error, None]
+
+
+def test_medians_over_seeds() -> None:
+    sweep = run_sweep(small(), points("max_num_seqs=16,64"), seeds=(1, 2, 3), executor=local(1))  # type: ignore[arg-type]
+    found = list(medians(sweep, "max_gap_ns"))
+    assert [settings["max_num_seqs"] for settings, _ in found] == [16, 64]
+    for number, (_, middle) in enumerate(found):
+        values = [row.outcome.metrics["max_gap_ns"] for row in sweep.rows[3 * number : 3 * number + 3]]  # type: ignore[index]
+        assert middle == sorted(values)[1]  # type: ignore[type-var]
+
+
+def test_other_libraries_read_a_sweep_as_a_dataframe() -> None:
+    import pyarrow.interchange as interchange
+
+    sweep = kvlab.sweep("preemption-lab", num_requests=[20, 30], workers=1)
+    assert interchange.from_dataframe(sweep)["num_requests"].to_pylist() == [20, 30]
+
+
+@pytest.mark.parametrize("workers", [0, 1000])
+def test_a_number_of_workers_that_makes_no_sense_is_refused(workers: int) -> None:
+    with pytest.raises(ConfigError, match="workers"):
+        local(workers)
+
+
+def test_nothing_to_sweep_is_refused() -> None:
+    with pytest.raises(ConfigError, match="at least one"):
+        run_sweep(small(), [])
+    with pytest.raises(ConfigError, match="at least one setting"):
+        kvlab.sweep("preemption-lab")
+
+
+def test_an_outcome_survives_its_file() -> None:
+    outcome = run_one(small())
+    assert Outcome.from_json(outcome.to_json()) == outcome
+
+
+def test_a_folder_that_cannot_be_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OutputError, match="file"):
+        Store(tmp_path / "file" / "results")
+
+
+def _children(pid: int) -> list[int]:
+    tasks = Path(f"/proc/{pid}/task")
+    if not tasks.exists():
+        pytest.skip("no /proc here")
+    return [int(child) for task in tasks.iterdir() for child in (task / "children").read_text().split()]
+
+
+def test_a_killed_worker_is_replaced(tmp_path: Path) -> None:
+    killed: list[int] = []
+
+    def kill_one(done: int, total: int) -> None:
+        if done == 2 and not killed:
+            killed.extend(_children(os.getpid())[:1])
+            for pid in killed:
+                os.kill(pid, signal.SIGKILL)
+
+    plan = points("max_num_seqs=8:64:8")
+    sweep = run_sweep(small(), plan, executor=local(2), folder=tmp_path / "a", progress=kill_one)  # type: ignore[arg-type]
+    assert killed
+    undisturbed = run_sweep(small(), plan, executor=local(1))  # type: ignore[arg-type]
+    assert sweep.rows == undisturbed.rows
+
+
+def test_a_killed_sweep_goes_on_where_it_was(tmp_path: Path) -> None:
+    command = [
+        sys.executable, "-m", "kvlab", "sweep", "preemption-lab", "--axis", "max_num_seqs=4:60:4", "--workers", "2",
+        "--quiet", "--out", str(tmp_path / "killed"),
+    ]  # fmt: skip
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    store = tmp_path / "killed" / "results"
+    while process.poll() is None and len(list(store.glob("*/*.json"))) < 3:
+        time.sleep(0.01)
+    process.kill()
+    process.wait()
+    kept = len(list(store.glob("*/*.json")))
+    assert kept >= 3
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert f"{kept} of them already there" in done.stdout or kept == 15
+    command[-1] = str(tmp_path / "whole")
+    subprocess.run(command, check=True, capture_output=True)
+    for name in ("sweep.parquet", "sweep.csv"):
+        assert (tmp_path / "killed" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+    assert pq.read_table(tmp_path / "whole" / "sweep.parquet").num_rows == 15
