@@ -15,7 +15,7 @@ from kvlab.metrics import METRICS, Metric
 from kvlab.missions import missions_for
 from kvlab.prices import PRICES
 from kvlab.scenarios import PRESETS, preset
-from kvlab.setting_table import BLOCK_TABLE_LAB, PREEMPTION_LAB, RULES, SETTINGS
+from kvlab.setting_table import BLOCK_TABLE_LAB, PAGE_RULES, PREEMPTION_LAB, SETTINGS
 from kvlab.settings import Setting
 from kvlab.sizing.accuracy import Check, activations, band, from_scratch, given_kv
 from kvlab.step_time.profiles import profiles
@@ -225,13 +225,13 @@ def shown(control: Control, text: str) -> str:
 
 def tiles_table() -> list[str]:
     """The figures of both labs; the main ones stay in sight on a phone."""
-    by_name = {tile.name: tile for lab in RULES for tile in TILES[lab]}
-    shows = {lab: {tile.name: tile for tile in TILES[lab]} for lab in RULES}
+    by_name = {tile.name: tile for lab in PAGE_RULES for tile in TILES[lab]}
+    shows = {lab: {tile.name: tile for tile in TILES[lab]} for lab in PAGE_RULES}
     rows = []
     for name, tile in by_name.items():
-        marks = [("main" if shows[lab][name].main else "yes") if name in shows[lab] else "" for lab in RULES]
+        marks = [("main" if shows[lab][name].main else "yes") if name in shows[lab] else "" for lab in PAGE_RULES]
         rows.append([tile.label, f"`{name}`", ARROWS[tile.metric.better], *marks])
-    return table(["tile", "metric", "", *RULES], rows)
+    return table(["tile", "metric", "", *PAGE_RULES], rows)
 
 
 def missions_table(lab: str) -> list[str]:

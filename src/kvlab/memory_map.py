@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kvlab.columns import read_only
-from kvlab.core.config import BlockTableLabConfig, EngineConfig, PreemptionLabConfig, VllmV1Config
+from kvlab.core.config import BlockTableLabConfig, EngineConfig, PreemptionLabConfig, VllmV0Config, VllmV1Config
 from kvlab.core.memory import Stay, cpu_stays_at, gpu_stays_at
 from kvlab.units import format_duration
 
@@ -110,7 +110,7 @@ def memory_map(config: EngineConfig, stays: Sequence[Stay], *, step: int | None,
 
 
 def _num_blocks(config: EngineConfig) -> tuple[int, int]:
-    if isinstance(config, PreemptionLabConfig):
+    if isinstance(config, PreemptionLabConfig | VllmV0Config):
         return config.num_gpu_blocks, config.num_cpu_blocks
     if isinstance(config, VllmV1Config):
         return config.num_gpu_blocks, 0

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kvlab.core.config import EngineConfig, Slo
 from kvlab.errors import ConfigError, ScenarioError, UnknownNameError
 from kvlab.servers import SERVERS, Server
-from kvlab.setting_table import BLOCK_TABLE_LAB, RULES, SETTINGS, VLLM_V1, find_setting, settings_of
+from kvlab.setting_table import RULES, SETTINGS, VLLM_V0, VLLM_V1, find_setting, settings_of
 from kvlab.settings import JsonValue
 from kvlab.slo_text import format_slo, parse_slo
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:  # numpy comes with them
 
 FORMAT_VERSION: Final = 1
 MAX_FILE_BYTES: Final = 2**20
-PRESETS: Final = ("preemption-lab-v1", "block-table-lab-v1", VLLM_V1)
+PRESETS: Final = ("preemption-lab-v1", "block-table-lab-v1", VLLM_V1, VLLM_V0)
 """Versioned names; without "-v1" they mean the newest version."""
 ALIASES: Final = {name.removesuffix("-v1"): name for name in PRESETS}
 NO_LIMITS: Final = Slo()
@@ -54,8 +54,9 @@ class Scenario:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not 1 <= len(self.name) <= _MAX_NAME or not self.name.isprintable():
             raise ConfigError("name", self.name, f"expected 1 to {_MAX_NAME} printable characters")
-        if self.rules != BLOCK_TABLE_LAB and self.traffic.num_samples != 1:
-            remedy = f"the {self.rules} has one sample per request; parallel sampling is in the {BLOCK_TABLE_LAB}"
+        sampling = SETTINGS["num_samples"].rules
+        if self.rules not in sampling and self.traffic.num_samples != 1:
+            remedy = f"the {self.rules} has one sample per request; parallel sampling is in {' and '.join(sampling)}"
             raise ConfigError("num_samples", self.traffic.num_samples, remedy)
         self._check_name()
         self._check_idle()
@@ -82,7 +83,7 @@ class Scenario:
 
     @property
     def rules(self) -> str:
-        """Whose rules hold: preemption-lab, block-table-lab or vllm-v1."""
+        """Whose rules hold: preemption-lab, block-table-lab, vllm-v1 or vllm-v0."""
         return self.server.rules
 
     @property

@@ -10,10 +10,11 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from kvlab.core.config import BlockTableLabConfig, PreemptionLabConfig, VllmV1Config
-from kvlab.core.step_time import LinearStepTime
-from kvlab.errors import ConfigError
-from kvlab.setting_table import BLOCK_TABLE_LAB, PREEMPTION_LAB, SETTINGS, VLLM_V1
+from kvlab.core.config import BlockTableLabConfig, PreemptionLabConfig, VllmV0Config, VllmV1Config
+from kvlab.core.preemption import PREEMPTION_MODES
+from kvlab.core.step_time import AnyStepTime, LinearStepTime
+from kvlab.errors import ConfigError, UnknownNameError
+from kvlab.setting_table import BLOCK_TABLE_LAB, PREEMPTION_LAB, SETTINGS, VLLM_V0, VLLM_V1
 from kvlab.settings import exact_bytes, exact_decimal
 from kvlab.units import MIB
 
@@ -54,6 +55,8 @@ class PreemptionLabServer:
 
     def __post_init__(self) -> None:
         _check(self)
+        if self.preemption_mode not in PREEMPTION_MODES:
+            raise UnknownNameError("preemption_mode", self.preemption_mode, PREEMPTION_MODES)
         if self.kv_cache_dtype == "fp8" and self.kv_bytes_per_token % 2:
             raise ConfigError("kv_bytes_per_token", self.kv_bytes_per_token, "fp8 halves it: it must be even")
 
@@ -188,39 +191,27 @@ class BlockTableLabServer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VllmV1Server:
-    """docs/vllm-v1.md, with the memory of docs/capacity.md and the step times of docs/step-time.md."""
-
-    rules: ClassVar[str] = VLLM_V1
+class VllmServer:
+    """What vLLM has in all versions: the memory of docs/capacity.md and the step times of docs/step-time.md."""
 
     model: str
     gpu: str
     engine_version: str
     weight_dtype: str
     tensor_parallel_size: int
-    pipeline_parallel_size: int
     gpu_memory_utilization: Decimal
-    kv_cache_memory_bytes: int | None
     num_gpu_blocks_override: int | None
     kv_cache_dtype: str
     enforce_eager: bool
     block_size: int
     max_model_len: int | None
     max_num_batched_tokens: int | None
-    enable_chunked_prefill: bool
-    long_prefill_token_threshold: int
-    enable_prefix_caching: bool
-    scheduling_policy: str
     watermark: Decimal
-    scheduler_reserve_full_isl: bool
     step_time: str
     max_num_seqs: int
     base_ns: int
     per_seq_ns: int
     per_prefill_token_ns: int
-
-    def __post_init__(self) -> None:
-        _check(self)
 
     def idle(self) -> dict[str, str]:
         """Settings that do nothing here -> what to do about it."""
@@ -229,10 +220,7 @@ class VllmV1Server:
             remedy = f"does nothing while step_time is {self.step_time}: set step_time={LINEAR}"
             found |= dict.fromkeys(("base_ns", "per_seq_ns", "per_prefill_token_ns"), remedy)
         if self.num_gpu_blocks_override is not None:
-            remedy = "does nothing beside num_gpu_blocks_override: give one of them"
-            found |= dict.fromkeys(("kv_cache_memory_bytes", "gpu_memory_utilization"), remedy)
-        elif self.kv_cache_memory_bytes is not None:
-            found["gpu_memory_utilization"] = "does nothing beside kv_cache_memory_bytes: give one of them"
+            found["gpu_memory_utilization"] = "does nothing beside num_gpu_blocks_override: give one of them"
         return found
 
     def capacity(self, **instead: Any) -> Capacity:
@@ -245,7 +233,7 @@ class VllmV1Server:
         """
         from kvlab.sizing.compute import capacity
 
-        return capacity(**{name: getattr(self, name) for name in SIZING_INPUTS} | instead)
+        return capacity(**{name: getattr(self, name) for name in SIZING_INPUTS if hasattr(self, name)} | instead)
 
     @property
     def stored_bytes_per_token(self) -> int:
@@ -272,12 +260,12 @@ class VllmV1Server:
             kv_cache_dtype=self.kv_cache_dtype,
         )
 
-    def engine_config(self) -> VllmV1Config:
-        """The same in blocks and nanoseconds.
+    def started(self) -> Capacity:
+        """What fits, where the engine starts and its scheduler is simulated.
 
         Raises:
             ConfigError: the engine would not start: with its own words; or the pool has too many blocks.
-            UnknownNameError: no such model, GPU, dtype or profile.
+            UnknownNameError: no such model, GPU or dtype.
         """
         fits = self.capacity()
         if fits.refusal is not None:
@@ -288,10 +276,60 @@ class VllmV1Server:
         if fits.num_gpu_blocks > MAX_BLOCKS:
             remedy = f"makes {fits.num_gpu_blocks:,} blocks, more than {MAX_BLOCKS:,}: raise block_size"
             raise ConfigError("block_size", self.block_size, remedy)
+        return fits
+
+    def watermark_blocks(self, num_gpu_blocks: int) -> int:
+        """The share of a pool that admissions leave: in binary floating point, as the engine computes it."""
+        return int(float(self.watermark) * num_gpu_blocks)
+
+    def step_time_law(self) -> AnyStepTime:
+        """How long steps last.
+
+        Raises:
+            ConfigError, UnknownNameError: as `profile`.
+        """
         profile = self.profile()
-        linear = LinearStepTime(
+        if profile is not None:
+            return profile.step_time
+        return LinearStepTime(
             base_ns=self.base_ns, per_running_ns=self.per_seq_ns, per_prefill_token_ns=self.per_prefill_token_ns
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VllmV1Server(VllmServer):
+    """docs/vllm-v1.md."""
+
+    rules: ClassVar[str] = VLLM_V1
+
+    pipeline_parallel_size: int
+    kv_cache_memory_bytes: int | None
+    enable_chunked_prefill: bool
+    long_prefill_token_threshold: int
+    enable_prefix_caching: bool
+    scheduling_policy: str
+    scheduler_reserve_full_isl: bool
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+    def idle(self) -> dict[str, str]:
+        """Settings that do nothing here -> what to do about it."""
+        found = VllmServer.idle(self)
+        if self.num_gpu_blocks_override is not None:
+            found["kv_cache_memory_bytes"] = "does nothing beside num_gpu_blocks_override: give one of them"
+        elif self.kv_cache_memory_bytes is not None:
+            found["gpu_memory_utilization"] = "does nothing beside kv_cache_memory_bytes: give one of them"
+        return found
+
+    def engine_config(self) -> VllmV1Config:
+        """The same in blocks and nanoseconds.
+
+        Raises:
+            ConfigError: the engine would not start: with its own words; or the pool has too many blocks.
+            UnknownNameError: no such model, GPU, dtype or profile.
+        """
+        fits = self.started()
         return VllmV1Config(
             num_gpu_blocks=fits.num_gpu_blocks,
             block_size=self.block_size,
@@ -302,10 +340,51 @@ class VllmV1Server:
             long_prefill_token_threshold=self.long_prefill_token_threshold,
             enable_prefix_caching=self.enable_prefix_caching,
             policy=self.scheduling_policy,
-            # in binary floating point, as the engine computes it
-            watermark_blocks=int(float(self.watermark) * fits.num_gpu_blocks),
+            watermark_blocks=self.watermark_blocks(fits.num_gpu_blocks),
             reserve_full_prompt=self.scheduler_reserve_full_isl,
-            step_time=linear if profile is None else profile.step_time,
+            step_time=self.step_time_law(),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VllmV0Server(VllmServer):
+    """docs/vllm-v0.md."""
+
+    rules: ClassVar[str] = VLLM_V0
+
+    preemption_mode: str
+    swap_space_bytes: int
+    """On each GPU's host side, as `--swap-space` has it."""
+    swap_per_token_ns: int
+    swap_per_block_ns: int
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+    def engine_config(self) -> VllmV0Config:
+        """The same in blocks and nanoseconds.
+
+        Raises:
+            ConfigError: the engine would not start: with its own words; another engine; or a pool has too many blocks.
+            UnknownNameError: no such model, GPU, dtype or profile.
+        """
+        fits = self.started()
+        if fits.plan.rules.chunked_prefill:
+            remedy = f"{VLLM_V0} has the rules of 0.6 (before 0.9); for later versions take {VLLM_V1}"
+            raise ConfigError("engine_version", self.engine_version, remedy)
+        cpu_blocks = self.swap_space_bytes // fits.layout.block_bytes
+        return VllmV0Config(
+            num_gpu_blocks=fits.num_gpu_blocks,
+            num_cpu_blocks=_bounded("swap_space_bytes", self.swap_space_bytes, cpu_blocks),
+            block_size=self.block_size,
+            max_num_seqs=self.max_num_seqs,
+            max_num_batched_tokens=fits.plan.batch.max_num_batched_tokens,
+            max_model_len=fits.plan.max_model_len,
+            watermark_blocks=self.watermark_blocks(fits.num_gpu_blocks),
+            preemption_mode=self.preemption_mode,
+            step_time=self.step_time_law(),
+            swap_per_token_ns=self.swap_per_token_ns,
+            swap_per_block_ns=self.swap_per_block_ns,
         )
 
 
@@ -330,8 +409,10 @@ SIZING_INPUTS: Final = (
 LINEAR: Final = "linear"
 """The step time whose coefficients are settings."""
 
-Server = PreemptionLabServer | BlockTableLabServer | VllmV1Server
-SERVERS: Final[dict[str, type[Server]]] = {s.rules: s for s in (PreemptionLabServer, BlockTableLabServer, VllmV1Server)}
+Server = PreemptionLabServer | BlockTableLabServer | VllmV1Server | VllmV0Server
+SERVERS: Final[dict[str, type[Server]]] = {
+    server.rules: server for server in (PreemptionLabServer, BlockTableLabServer, VllmV1Server, VllmV0Server)
+}
 
 
 def _check(server: Server) -> None:

@@ -30,13 +30,19 @@ from kvlab.units import NS_PER_S
 PREEMPTION_LAB: Final = "preemption-lab"
 BLOCK_TABLE_LAB: Final = "block-table-lab"
 VLLM_V1: Final = "vllm-v1"
+VLLM_V0: Final = "vllm-v0"
 LABS: Final = (PREEMPTION_LAB, BLOCK_TABLE_LAB)
 """Small models to learn with."""
-RULES: Final = (*LABS, VLLM_V1)
+PAGE_RULES: Final = (*LABS, VLLM_V1)
+"""Those that the page has."""
+RULES: Final = (*PAGE_RULES, VLLM_V0)
 _P: Final = (PREEMPTION_LAB,)
 _B: Final = (BLOCK_TABLE_LAB,)
-_V: Final = (VLLM_V1,)
-_PV: Final = (PREEMPTION_LAB, VLLM_V1)
+_V: Final = (VLLM_V1, VLLM_V0)
+_V1: Final = (VLLM_V1,)
+_PV: Final = (PREEMPTION_LAB, VLLM_V1, VLLM_V0)
+_PV0: Final = (PREEMPTION_LAB, VLLM_V0)
+_BV0: Final = (BLOCK_TABLE_LAB, VLLM_V0)
 _LAB_P: Final = 'MODEL.md, "Preemption lab"'
 _LAB_B: Final = 'MODEL.md, "Block-table lab"'
 _BOTH: Final = "MODEL.md, both labs"
@@ -57,9 +63,9 @@ _MOST_PER_ITEM_NS: Final = NS_PER_S
 
 
 def _preemption_modes() -> Iterable[str]:
-    from kvlab.core.preemption import PREEMPTION_MODES
+    from kvlab.core.preemption import GROUP_PREEMPTION_MODES
 
-    return PREEMPTION_MODES
+    return GROUP_PREEMPTION_MODES
 
 
 def _arrivals() -> Iterable[str]:
@@ -76,8 +82,9 @@ def _trace_formats() -> Iterable[str]:
 
 _SERVER: Final = (
     Setting(
-        name="preemption_mode", group="server", kind=NAME, rules=_P, choices=_preemption_modes, source=_LAB_P,
-        help="What becomes of a preempted sequence: its KV is computed again, or copied to the CPU and back.",
+        name="preemption_mode", group="server", kind=NAME, rules=_PV0, choices=_preemption_modes, source=_LAB_P,
+        help="What becomes of a preempted sequence: its KV is computed again, or copied to the CPU and back; "
+        "auto (vllm-v0): copied where a request has several samples.",
         engines={"vLLM": "--preemption-mode (before V1); V1 always recomputes",
                  "SGLang": "always recomputes (retraction)",
                  "TensorRT-LLM": "recomputes; host_cache_size lets blocks go to the CPU instead"},
@@ -113,7 +120,7 @@ _SERVER: Final = (
                  "TensorRT-LLM": "--tp_size"},
     ),
     Setting(
-        name="pipeline_parallel_size", group="server", kind=COUNT, unit="stages", rules=_V, at_least=1, at_most=1_024,
+        name="pipeline_parallel_size", group="server", kind=COUNT, unit="stages", rules=_V1, at_least=1, at_most=1_024,
         source=_SIZING, help="Stages that the layers are split into.",
         engines={"vLLM": "--pipeline-parallel-size", "SGLang": "--pp-size", "TensorRT-LLM": "--pp_size"},
     ),
@@ -143,7 +150,7 @@ _SERVER: Final = (
                  "SGLang": "--max-total-tokens (in tokens)", "TensorRT-LLM": "max_tokens of KvCacheConfig (in tokens)"},
     ),
     Setting(
-        name="kv_cache_memory_bytes", group="server", kind=SIZE, rules=_V, at_least=1, at_most=_MOST_BYTES,
+        name="kv_cache_memory_bytes", group="server", kind=SIZE, rules=_V1, at_least=1, at_most=_MOST_BYTES,
         source=_SIZING, optional=True, help="Memory of the KV cache on each GPU, in place of what the model leaves.",
         engines={"vLLM": "--kv-cache-memory-bytes"},
     ),
@@ -168,7 +175,7 @@ _SERVER: Final = (
         help="KV cache that one token takes at 16 bits: 2 x layers x KV heads x head size x 2 bytes.",
     ),
     Setting(
-        name="swap_space_bytes", group="server", kind=SIZE, rules=_P, at_least=0, at_most=_MOST_BYTES, source=_LAB_P,
+        name="swap_space_bytes", group="server", kind=SIZE, rules=_PV0, at_least=0, at_most=_MOST_BYTES, source=_LAB_P,
         aliases=("--swap-space",), help="CPU memory for sequences that were swapped out.",
         engines={"vLLM": "--swap-space (GiB; before V1, gone in 0.18)",
                  "SGLang": "--hicache-size (a cache, not a swap space)",
@@ -200,23 +207,23 @@ _SERVER: Final = (
                  "TGI": "--max-batch-prefill-tokens (without decodes)", "TensorRT-LLM": "max_num_tokens"},
     ),
     Setting(
-        name="enable_chunked_prefill", group="server", kind=SWITCH, rules=_V, source=_VLLM,
+        name="enable_chunked_prefill", group="server", kind=SWITCH, rules=_V1, source=_VLLM,
         help="Whether a prompt may be computed over several steps.",
         engines={"vLLM": "--enable-chunked-prefill", "TensorRT-LLM": "enable_chunked_prefill"},
     ),
     Setting(
-        name="long_prefill_token_threshold", group="server", kind=COUNT, unit="tokens", rules=_V, at_least=0,
+        name="long_prefill_token_threshold", group="server", kind=COUNT, unit="tokens", rules=_V1, at_least=0,
         at_most=_MOST_TOKENS, source=_VLLM, help="Most tokens of one request in one step; 0 is no limit.",
         engines={"vLLM": "--long-prefill-token-threshold"},
     ),
     Setting(
-        name="enable_prefix_caching", group="server", kind=SWITCH, rules=_V, source=_VLLM,
+        name="enable_prefix_caching", group="server", kind=SWITCH, rules=_V1, source=_VLLM,
         help="Whether KV of equal beginnings is kept and shared.",
         engines={"vLLM": "--enable-prefix-caching", "SGLang": "--disable-radix-cache turns it off",
                  "TensorRT-LLM": "enable_block_reuse of KvCacheConfig"},
     ),
     Setting(
-        name="scheduling_policy", group="server", kind=NAME, rules=_V, choices=lambda: ("fcfs", "priority"),
+        name="scheduling_policy", group="server", kind=NAME, rules=_V1, choices=lambda: ("fcfs", "priority"),
         source=_VLLM, help="Who is admitted first, and who is preempted.",
         engines={"vLLM": "--scheduling-policy", "SGLang": "--schedule-policy"},
     ),
@@ -227,7 +234,7 @@ _SERVER: Final = (
                  "SGLang": "--schedule-conservativeness (another rule, same aim)"},
     ),
     Setting(
-        name="scheduler_reserve_full_isl", group="server", kind=SWITCH, rules=_V, source=_VLLM,
+        name="scheduler_reserve_full_isl", group="server", kind=SWITCH, rules=_V1, source=_VLLM,
         help="Whether an admission needs free blocks for the whole prompt, not just for its first chunk.",
         engines={"vLLM": "--scheduler-reserve-full-isl"},
     ),
@@ -275,11 +282,11 @@ _SERVER: Final = (
         at_most=_MOST_PER_ITEM_NS, source=_BOTH, help="What each prompt token computed adds to a step.",
     ),
     Setting(
-        name="swap_per_token_ns", group="server", kind=DURATION, rules=_P, at_least=0, at_most=_MOST_PER_ITEM_NS,
+        name="swap_per_token_ns", group="server", kind=DURATION, rules=_PV0, at_least=0, at_most=_MOST_PER_ITEM_NS,
         source=_LAB_P, help="What each token copied to the CPU, or back, adds to a step.",
     ),
     Setting(
-        name="swap_per_block_ns", group="server", kind=DURATION, rules=_P, at_least=0, at_most=_MOST_PER_ITEM_NS,
+        name="swap_per_block_ns", group="server", kind=DURATION, rules=_PV0, at_least=0, at_most=_MOST_PER_ITEM_NS,
         source=_LAB_P, help="What each block copied to the CPU, or back, adds to a step.",
     ),
     Setting(
@@ -361,7 +368,7 @@ _TRAFFIC_SETTINGS: Final = (
         help="One request in five has a mean answer six times longer: an event.",
     ),
     Setting(
-        name="num_samples", group="traffic", kind=COUNT, unit="samples", rules=_B, source=_TRAFFIC, at_least=1,
+        name="num_samples", group="traffic", kind=COUNT, unit="samples", rules=_BV0, source=_TRAFFIC, at_least=1,
         at_most=1_024, bare="4", aliases=("--parallel-sampling",),
         help="Samples per request, each with an answer of its own (from a trace: all as long as its row says).",
         engines={"vLLM": "n of a request", "SGLang": "n of a request", "TensorRT-LLM": "n of a request"},

@@ -11,12 +11,12 @@ import kvlab
 from kvlab.errors import ConfigError
 from kvlab.missions import missions_for
 from kvlab.setting_table import LABS as GAMES
-from kvlab.setting_table import RULES, SETTINGS
+from kvlab.setting_table import PAGE_RULES, SETTINGS
 from kvlab.web.controls import CONTROLS
 from kvlab.web.labs import tables
 
 LABS: dict[str, Any] = tables()["labs"]
-KNOBS = {f"{lab} {control['name']}": (lab, control) for lab in RULES for control in LABS[lab]["controls"]}
+KNOBS = {f"{lab} {control['name']}": (lab, control) for lab in PAGE_RULES for control in LABS[lab]["controls"]}
 
 
 def texts(control: dict[str, Any]) -> list[str]:
@@ -26,7 +26,7 @@ def texts(control: dict[str, Any]) -> list[str]:
 def test_the_tables_are_strict_json() -> None:
     assert json.loads(json.dumps(tables(), allow_nan=False)) == tables()
     assert tables()["version"] == 1
-    assert tuple(LABS) == RULES
+    assert tuple(LABS) == PAGE_RULES
     assert all(len(lab["not_modelled"]) >= 5 for lab in LABS.values())
 
 
@@ -102,7 +102,7 @@ def test_examples_are_setups_of_their_tab() -> None:
             assert kvlab.scenario("vllm-v1", **variant["setup"]).rules == "vllm-v1"
 
 
-@pytest.mark.parametrize("lab", RULES)
+@pytest.mark.parametrize("lab", PAGE_RULES)
 def test_tiles_are_explained_and_three_are_main(lab: str) -> None:
     tiles = LABS[lab]["tiles"]
     assert [tile["main"] for tile in tiles].count(True) == 3
@@ -133,7 +133,7 @@ def test_missions_can_be_played_with_the_controls(lab: str) -> None:
 
 
 def test_the_first_run_is_that_of_the_preset() -> None:
-    for lab in RULES:
+    for lab in PAGE_RULES:
         scenario = kvlab.scenario(lab, **LABS[lab]["defaults"])
         assert scenario.settings() == kvlab.scenario(lab).settings()
 

@@ -12,7 +12,7 @@ import pytest
 from tests.web.decode import decode
 
 import kvlab
-from kvlab.setting_table import RULES
+from kvlab.setting_table import PAGE_RULES
 from kvlab.web.assets import Assets
 from kvlab.web.payload import encode
 from kvlab.web.verdicts import verdicts
@@ -31,7 +31,7 @@ def refused(client: httpx.Client, path: str, status: int) -> dict[str, Any]:
     return dict(error)
 
 
-@pytest.mark.parametrize("lab", RULES)
+@pytest.mark.parametrize("lab", PAGE_RULES)
 def test_a_run_is_the_payload_of_its_scenario(client: httpx.Client, lab: str) -> None:
     response = client.get(f"/api/run?lab={lab}&{SHORT}&max_num_seqs=8")
     assert response.status_code == 200
@@ -80,7 +80,7 @@ def test_compression_is_up_to_the_client(client: httpx.Client, accepts: str, pac
 def test_the_tables_of_the_labs(client: httpx.Client) -> None:
     response = client.get("/api/labs")
     assert response.headers["content-type"] == "application/json"
-    assert set(response.json()["labs"]) == set(RULES)
+    assert set(response.json()["labs"]) == set(PAGE_RULES)
     again = client.get("/api/labs", headers={"If-None-Match": response.headers["etag"]})
     assert (again.status_code, again.content) == (304, b"")
 

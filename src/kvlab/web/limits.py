@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from kvlab.core.config import PreemptionLabConfig, VllmV1Config
+from kvlab.core.config import PreemptionLabConfig, VllmV0Config, VllmV1Config
 from kvlab.core.engine import Engine
 from kvlab.core.memory import Stay
 from kvlab.core.request import Request, RequestSource
@@ -73,7 +73,7 @@ def check_size(scenario: Scenario) -> None:
     if isinstance(config, PreemptionLabConfig):
         _check_blocks("gpu_memory_bytes", config.num_gpu_blocks)
         _check_blocks("swap_space_bytes", config.num_cpu_blocks)
-    elif isinstance(config, VllmV1Config):
+    elif isinstance(config, VllmV1Config | VllmV0Config):
         _check_blocks("block_size", config.num_gpu_blocks)
     elif config.allocator == "paged":
         _check_blocks("kv_memory_bytes", config.num_blocks)

@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from kvlab.core.config import BlockTableLabConfig, EngineConfig, PreemptionLabConfig, VllmV1Config
+from kvlab.core.config import BlockTableLabConfig, EngineConfig, PreemptionLabConfig, VllmV0Config, VllmV1Config
 from kvlab.metrics import METRICS
 from kvlab.results import Run
 from kvlab.scenarios import Scenario
@@ -125,7 +125,7 @@ def _header(run: Run, scenario: Scenario, missions: Mapping[str, Any]) -> dict[s
 
 def _pools(config: EngineConfig) -> tuple[int, int, int]:
     """Units on the GPU, blocks of the swap space, tokens per unit."""
-    if isinstance(config, PreemptionLabConfig):
+    if isinstance(config, PreemptionLabConfig | VllmV0Config):
         return config.num_gpu_blocks, config.num_cpu_blocks, config.block_size
     if isinstance(config, VllmV1Config):
         return config.num_gpu_blocks, 0, config.block_size

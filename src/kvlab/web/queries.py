@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl
 
 from kvlab.errors import ConfigError, UnknownNameError
 from kvlab.scenarios import Scenario
-from kvlab.setting_table import RULES
+from kvlab.setting_table import PAGE_RULES
 from kvlab.settings import NOT_SET
 from kvlab.units import NS_PER_S
 from kvlab.web.controls import base
@@ -89,8 +89,8 @@ def scenario_of(fields: Mapping[str, str], find_trace: FindTrace) -> Query:
     """
     settings = dict(fields)
     lab = settings.pop("lab", "")
-    if lab not in RULES:
-        raise UnknownNameError("lab", lab, RULES)
+    if lab not in PAGE_RULES:
+        raise UnknownNameError("lab", lab, PAGE_RULES)
     token = settings.pop("trace", NOT_SET)
     if "name" in settings:
         raise UnknownNameError("setting", "name", ())

@@ -18,7 +18,7 @@ from starlette.routing import Route
 
 from kvlab.errors import KvlabError
 from kvlab.scenarios import Scenario
-from kvlab.setting_table import RULES
+from kvlab.setting_table import PAGE_RULES
 from kvlab.web.ahead import AFTER_S, Ahead, neighbours
 from kvlab.web.assets import Asset, Assets, asset_of
 from kvlab.web.commands import pasted
@@ -139,7 +139,7 @@ class Server:
     @asynccontextmanager
     async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:
         self._pool.start()
-        for lab in RULES:
+        for lab in PAGE_RULES:
             self._warming[base(lab)] = asyncio.create_task(self._warm(base(lab)))
         try:
             yield
