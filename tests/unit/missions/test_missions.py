@@ -12,12 +12,12 @@ from kvlab.errors import UnknownNameError
 from kvlab.metrics.catalog import METRICS
 from kvlab.missions import MISSIONS, Mission, mission, missions_for
 from kvlab.prices import PRICES
-from kvlab.setting_table import RULES, SETTINGS, settings_of
+from kvlab.setting_table import LABS, SETTINGS, settings_of
 
 all_missions = pytest.mark.parametrize("each", MISSIONS.values(), ids=MISSIONS.keys())
 
 
-@pytest.mark.parametrize("lab", RULES)
+@pytest.mark.parametrize("lab", LABS)
 def test_at_least_six_in_each_lab(lab: str) -> None:
     found = missions_for(lab)
     assert len(found) >= 6
@@ -25,7 +25,7 @@ def test_at_least_six_in_each_lab(lab: str) -> None:
 
 
 def test_ids_are_unique_and_fit_into_a_link() -> None:
-    assert sum(len(missions_for(lab)) for lab in RULES) == len(MISSIONS)
+    assert sum(len(missions_for(lab)) for lab in LABS) == len(MISSIONS)
     assert all(re.fullmatch(r"[a-z][a-z-]{3,40}", key) for key in MISSIONS)
     assert all(mission(key).id == key for key in MISSIONS)
     assert len({one.title for one in MISSIONS.values()}) == len(MISSIONS)

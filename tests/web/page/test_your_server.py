@@ -120,7 +120,7 @@ def test_the_waterfall_moves_with_the_sliders(visit: Visit, tables: dict[str, An
     lab.put(controls["model"], "Qwen/Qwen3-4B")
     assert waterfall(lab)["weights"] != before["weights"]
     lab.page.get_by_text("Where the figures are from").click()
-    expect(lab.page.locator("#waterfall details li").first).to_be_visible()
+    expect(lab.page.locator("#waterfall-notes li").first).to_be_visible()
     lab.page.get_by_role("link", name="Preemption lab").click()
     lab.settle()
     expect(lab.page.locator("#waterfall")).to_be_hidden()

@@ -10,6 +10,7 @@ export class Examples {
   /** @param {import("./session.js").Session} session @param {import("./store.js").Store} store */
   constructor(session, store) {
     this.session = session;
+    this.store = store;
     this.panel = byId("examples");
     store.on(["lab", "changes"], (state) => this.#draw(state));
   }
@@ -30,6 +31,12 @@ export class Examples {
     if (focused && document.activeElement?.id !== focused) document.getElementById(focused)?.focus();
   }
 
+  /** @param {Record<string, string>} setup @param {boolean} compares  with another variant of the same case */
+  #load(setup, compares) {
+    this.session.replace({ ...setup }, null);
+    if (!compares) this.store.set({ before: null }); // what was set before was another server
+  }
+
   /** @param {Example} example @param {string} here  query of the setup at hand */
   #item(example, here) {
     const { id, title, story, source, url, assumed, variants } = example;
@@ -42,7 +49,7 @@ export class Examples {
           id: `example-${id}-${i}`,
           "aria-pressed": String(name === shown?.name),
           "aria-label": `${name}: ${title}`,
-          click: () => this.session.replace({ ...setup }, null),
+          click: () => this.#load(setup, shown !== undefined),
         },
         name,
       ),

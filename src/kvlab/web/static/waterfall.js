@@ -12,12 +12,13 @@ export class WaterfallView {
   /** @param {import("./store.js").Store} store */
   constructor(store) {
     this.box = byId("waterfall");
+    this.notes = byId("waterfall-notes");
     store.on(["payload", "lab"], ({ payload }) => this.#show(payload?.header.waterfall ?? null));
   }
 
   /** @param {Waterfall|null} split */
   #show(split) {
-    this.box.hidden = !split;
+    this.box.hidden = this.notes.hidden = !split;
     const key = JSON.stringify(split);
     if (!split || key === this.#drawn) return;
     this.#drawn = key;
@@ -26,6 +27,8 @@ export class WaterfallView {
     this.box.replaceChildren(
       h("div", { class: "knob-head" }, h("h3", {}, title), h("output", {}, total)),
       ...(parts.length ? [this.#bar(parts), this.#table(parts)] : []),
+    );
+    this.notes.replaceChildren(
       h("p", { class: "price" }, tokens),
       ...notes.map((note) => h("p", { class: "price" }, note)),
       h("p", { class: "price" }, `${time.text} (${time.provenance})`),
