@@ -119,6 +119,8 @@ _NOTED: Final = (
     _noted("--optimization-level", "step times stay those of the default", "value", "1", "2", "3", shorts=("-O",)),
     _noted("--cudagraph-capture-sizes", "step times and graph memory stay those of the defaults", "words"),
     _noted("--max-cudagraph-capture-size", "step times and graph memory stay those of the defaults"),
+    _noted("--cuda-graph-sizes", "step times and graph memory stay those of the defaults", "words"),
+    _noted("--full-cuda-graph", "step times and graph memory stay those of the defaults", "switch"),
     _noted("--attention-backend", "step times stay those that were measured or computed for the GPU"),
     _noted("--attention-config", "step times stay those that were measured or computed for the GPU", "value", *_EMPTY,
            shorts=("-ac",)),
@@ -139,6 +141,9 @@ _REFUSED: Final = (
              shorts=("-sc",)),
     _refused("--speculative-model", "a step then emits several tokens a sequence", LEAVE_OUT, *_EMPTY),
     _refused("--num-speculative-tokens", "a step then emits several tokens a sequence", LEAVE_OUT),
+    _refused("--spec-method", "a step then emits several tokens a sequence", LEAVE_OUT),
+    _refused("--spec-model", "a step then emits several tokens a sequence", LEAVE_OUT),
+    _refused("--spec-tokens", "a step then emits several tokens a sequence", LEAVE_OUT),
     _refused("--num-lookahead-slots", "it reserves blocks for speculative tokens", LEAVE_OUT, "0"),
     _refused("--num-scheduler-steps", "it is of the engine before V1", LEAVE_OUT, "1"),
     _refused("--scheduler-delay-factor", "it is of the engine before V1", LEAVE_OUT, "0", "0.0"),
@@ -166,6 +171,8 @@ _REFUSED: Final = (
     _refused("--enable-lora", "adapters take memory and limit who may run together", LEAVE_OUT, takes="switch"),
     _refused("--lora-modules", "adapters take memory and limit who may run together", LEAVE_OUT, takes="words"),
     _refused("--enable-prompt-adapter", "adapters take memory", LEAVE_OUT, takes="switch"),
+    _refused("--prompt-adapters", "adapters take memory", LEAVE_OUT, takes="words"),
+    _refused("--prefix-match-unit", "cached beginnings are then found in other units than blocks", LEAVE_OUT),
     _refused("--max-num-partial-prefills", "the scheduler then limits how many prompts are in pieces", LEAVE_OUT, "1"),
     _refused("--max-long-partial-prefills", "the scheduler then limits how many prompts are in pieces", LEAVE_OUT,
              "1"),
@@ -185,6 +192,7 @@ _REFUSED: Final = (
     _refused("--rope-theta", "it changes how long requests may be", "leave it out and give --max-model-len"),
     _refused("--hf-overrides", "it changes the model's config",
              "change a copy of config.json and give its path as the model", *_EMPTY),
+    _refused("--model-class-overrides", "it puts another model in place of the model's own", LEAVE_OUT, *_EMPTY),
     _refused("--hf-config-path", "it is another config than the model's", "give its path as the model"),
     _refused("--override-attention-dtype", "attention then computes in other numbers", LEAVE_OUT),
     _refused("--task", "only generation is simulated", LEAVE_OUT, "auto", "generate"),
@@ -205,7 +213,8 @@ _IGNORED: Final = (
         values="--host --port --uds --uvicorn-log-level --disable-access-log-for-endpoints --ssl-keyfile "
         "--ssl-certfile --ssl-ca-certs --ssl-cert-reqs --ssl-ciphers --root-path --middleware "
         "--h11-max-incomplete-event-size --h11-max-header-count --api-server-count --shutdown-timeout "
-        "--allowed-origins --allowed-methods --allowed-headers",
+        "--allowed-origins --allowed-methods --allowed-headers --data-parallel-supervisor-port "
+        "--dp-supervisor-probe-interval-s --dp-supervisor-probe-timeout-s --dp-supervisor-probe-failure-threshold",
         switches="--allow-credentials --enable-ssl-refresh --disable-fastapi-docs --enable-offline-docs "
         "--enable-request-id-headers --disable-uvicorn-access-log --disable-frontend-multiprocessing --grpc",
         words="--api-key",
@@ -215,11 +224,12 @@ _IGNORED: Final = (
         values="--response-role --chat-template --chat-template-content-format --default-chat-template-kwargs "
         "--tool-call-parser --tool-parser-plugin --tool-server --reasoning-parser --reasoning-parser-plugin "
         "--reasoning-config --fingerprint-mode --fingerprint-value --io-processor-plugin --max-logprobs "
-        "--logprobs-mode --guided-decoding-backend --structured-outputs-config --renderer-num-workers",
+        "--logprobs-mode --guided-decoding-backend --structured-outputs-config --renderer-num-workers --cohere-format",
         switches="--enable-auto-tool-choice --exclude-tools-when-tool-choice-none --trust-request-chat-template "
         "--return-tokens-as-token-ids --enable-prompt-tokens-details --enable-per-request-metrics "
         "--enable-server-load-tracking --enable-force-include-usage --enable-tokenizer-info-endpoint "
-        "--enable-reasoning --tokens-only --enable-prompt-embeds --enable-return-routed-experts",
+        "--enable-reasoning --tokens-only --enable-prompt-embeds --enable-return-routed-experts "
+        "--enable-flash-late-interaction --cohere-is-reasoning-model",
         words="--served-model-name --logits-processors --logits-processor-pattern",
     ),
     *_ignored(
@@ -237,7 +247,8 @@ _IGNORED: Final = (
         values="--tokenizer --tokenizer-mode --tokenizer-revision --tokenizer-pool-size --tokenizer-pool-type "
         "--tokenizer-pool-extra-config --code-revision --config-format --download-dir --model-loader-extra-config "
         "--pt-load-map-location --safetensors-load-strategy --safetensors-prefetch-num-threads "
-        "--safetensors-prefetch-block-size --max-parallel-loading-workers",
+        "--safetensors-prefetch-block-size --max-parallel-loading-workers --quantization-param-path "
+        "--weight-transfer-config",
         switches="--trust-remote-code --skip-tokenizer-init --allow-deprecated-quantization --enable-sleep-mode "
         "--enable-cumem-allocator",
         words="--ignore-patterns",
@@ -252,7 +263,7 @@ _IGNORED: Final = (
         "of how processes are started and joined",
         values="--distributed-executor-backend --distributed-timeout-seconds --cpu-distributed-timeout-seconds "
         "--master-addr --master-port --numa-bind-nodes --numa-bind-cpus",
-        switches="--numa-bind",
+        switches="--numa-bind --worker-use-ray --engine-use-ray",
     ),
     Flag(name="--node-rank", fate="ignored", shorts=("-r",), why="of how processes are started and joined"),
     *_ignored(
@@ -260,13 +271,14 @@ _IGNORED: Final = (
         values="--data-parallel-address --data-parallel-rpc-port --data-parallel-backend "
         "--data-parallel-size-local --data-parallel-start-rank --eplb-config --expert-placement-strategy "
         "--all2all-backend --dbo-decode-token-threshold --dbo-prefill-token-threshold",
-        switches="--data-parallel-hybrid-lb --data-parallel-external-lb --enable-eplb --enable-elastic-ep "
+        switches="--data-parallel-hybrid-lb --data-parallel-external-lb --data-parallel-multi-port-external-lb "
+        "--enable-eplb --enable-elastic-ep "
         "--enable-ep-weight-filter --disable-nccl-for-dp-synchronization",
     ),
     *_ignored(
-        "of adapters, which --enable-lora alone turns on",
+        "of adapters, which --enable-lora or --enable-prompt-adapter turns on",
         values="--max-loras --max-lora-rank --max-cpu-loras --lora-dtype --lora-extra-vocab-size "
-        "--long-lora-scaling-factors --default-mm-loras",
+        "--long-lora-scaling-factors --default-mm-loras --max-prompt-adapters --max-prompt-adapter-token",
         switches="--fully-sharded-loras --enable-lora-bias --enable-tower-connector-lora --specialize-active-lora",
         words="--lora-target-modules",
     ),
@@ -274,7 +286,8 @@ _IGNORED: Final = (
         "of images, audio and video: prompts are text here",
         values="--mm-processor-kwargs --mm-processor-cache-gb --mm-processor-cache-type --mm-encoder-tp-mode "
         "--mm-encoder-attn-backend --mm-shm-cache-max-object-size-mb --mm-tensor-ipc --media-io-kwargs "
-        "--video-pruning-rate --allowed-local-media-path",
+        "--video-pruning-rate --allowed-local-media-path --mm-encoder-attn-dtype --mm-encoder-fp8-scale-path "
+        "--mm-encoder-fp8-scale-save-path --mm-encoder-fp8-scale-save-margin",
         switches="--disable-mm-preprocessor-cache --disable-chunked-mm-input --interleave-mm-strings "
         "--skip-mm-profiling --language-model-only",
         words="--allowed-media-domains",
@@ -283,8 +296,22 @@ _IGNORED: Final = (
         "of models whose layers keep a state, which are not simulated",
         values="--mamba-block-size --mamba-cache-dtype --mamba-ssm-cache-dtype --mamba-cache-mode "
         "--gdn-prefill-backend",
-        switches="--disable-hybrid-kv-cache-manager",
+        switches="--disable-hybrid-kv-cache-manager --enable-mamba-cache-stochastic-rounding",
     ),
+    *_ignored(
+        "it does nothing unless tokens are speculated",
+        values="--speculative-model-quantization --speculative-draft-tensor-parallel-size --speculative-max-model-len "
+        "--speculative-disable-by-batch-size --ngram-prompt-lookup-max --ngram-prompt-lookup-min "
+        "--spec-decoding-acceptance-method --typical-acceptance-sampler-posterior-threshold "
+        "--typical-acceptance-sampler-posterior-alpha",
+        switches="--speculative-disable-mqa-scorer --disable-logprobs-during-spec-decoding",
+    ),
+    *_ignored(
+        "it does nothing unless one sequence is split over GPUs",
+        values="--dcp-comm-backend --dcp-kv-cache-interleave-size --cp-kv-cache-interleave-size",
+    ),
+    *_ignored("of models that don't generate", values="--pooler-config --override-pooler-config"),
+    *_ignored("of hardware that is not simulated", values="--override-neuron-config"),
     *_ignored("it does nothing unless KV is offloaded", values="--kv-offloading-backend"),
     *_ignored(
         "it does nothing unless weights are offloaded",

@@ -175,7 +175,8 @@ def _set_version(start: _Start, number: int, text: str) -> None:
     if match is None:
         return
     version = int(match[1]), int(match[2])
-    if version >= _BEFORE_V1 or not start.is_v1:  # a V1 of an older number is a build of somebody's own
+    # 0.1 is a build without a version; so is a V1 engine of an older number than its first release
+    if version != (0, 1) and (version >= _BEFORE_V1 or not start.is_v1):
         start.reader.set("engine_version", match[0].removeprefix("v"), f"line {number}: version {text}")
 
 

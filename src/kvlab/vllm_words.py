@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from collections.abc import Sequence
@@ -17,6 +18,9 @@ _OPERATORS: Final = re.compile(r"[;&|<>()]+\Z")
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 _CONTINUED: Final = re.compile(r"\\[ \t]*\r?\n")
 _COMMENT_LINE: Final = re.compile(r"(?m)^\s*#.*$")
+_JSON_LIST: Final = re.compile(r"\s*\[\s*\"")
+_YAML_LIST: Final = re.compile(r"(?m)^\s*- +[\"']?--\w")
+_YAML_ITEM: Final = re.compile(r"(?m)^\s*- +")
 _STREAM_NUMBER: Final = re.compile(r"(?<!\S)[12](?=>)")
 _LONG_DASH: Final = re.compile(r"(?<!\S)[\u2013\u2014]+-?(?=\w)")
 _IMAGE_VERSION: Final = re.compile(r"vllm[\w.-]*:v?(\d+\.\d+(?:\.\d+)*)")
@@ -62,7 +66,16 @@ def server_words(text: str) -> ServerWords:
 
 
 def _commands(text: str) -> list[list[str]]:
-    """Words of each command between the shell's operators."""
+    """Words of each command between the shell's operators; a list of a manifest is one command."""
+    if _JSON_LIST.match(text):
+        try:
+            words = json.loads(text)
+        except ValueError:
+            words = None
+        if isinstance(words, list):
+            return [[str(word) for word in words]]
+    if _YAML_LIST.search(text):
+        text = _YAML_ITEM.sub("", text)
     text = _STREAM_NUMBER.sub("", _CONTINUED.sub(" ", _COMMENT_LINE.sub("", text)))
     lexer = shlex.shlex(_LONG_DASH.sub("--", text), posix=True, punctuation_chars=";&|<>()")
     lexer.whitespace_split = True

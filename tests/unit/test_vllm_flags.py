@@ -94,6 +94,10 @@ def test_a_flag_is_a_setting(command: str, expected: dict[str, object]) -> None:
         f"docker run -d --entrypoint python3 my/image -m vllm.entrypoints.openai.api_server --model {MODEL} "
         "--max-num-seqs 128",
         f"--model {MODEL} --max-num-seqs 128",
+        f'      - "--model"\n      - "{MODEL}"\n      - "--max-num-seqs"\n      - "128"\n',
+        f"  - --model={MODEL}\n  - --max-num-seqs=128\n",
+        f'["--model", "{MODEL}", "--max-num-seqs", "128"]',
+        f'["vllm", "serve", "{MODEL}", "--max-num-seqs", 128]',
     ],
 )
 def test_a_command_is_read_as_people_paste_it(command: str) -> None:

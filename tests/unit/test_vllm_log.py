@@ -122,6 +122,11 @@ def test_a_newer_banner_says_the_version(tmp_path: Path) -> None:
     assert found.warnings == ("no line says how large the KV cache is: it is computed",)
 
 
+def test_a_build_without_a_version_has_none(tmp_path: Path) -> None:
+    found = log(tmp_path, "vLLM API server version 0.1.dev3820+g27244b2\n# GPU blocks: 10\n")
+    assert found.settings == {"num_gpu_blocks_override": 10}
+
+
 def test_log_and_metrics_that_disagree_are_a_warning(tmp_path: Path) -> None:
     """vllm-project/vllm#50456: 302,945 tokens and 1.16x in the log, 123,433 and 0.4709 in /metrics."""
     text = (
