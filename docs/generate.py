@@ -11,17 +11,18 @@ from fractions import Fraction
 from pathlib import Path
 
 import kvlab
+from kvlab.cases import CASES
 from kvlab.metrics import METRICS, Metric
 from kvlab.missions import missions_for
 from kvlab.prices import PRICES
 from kvlab.scenarios import PRESETS, preset
-from kvlab.setting_table import BLOCK_TABLE_LAB, PAGE_RULES, PREEMPTION_LAB, SETTINGS
-from kvlab.settings import Setting
+from kvlab.setting_table import BLOCK_TABLE_LAB, PAGE_RULES, PREEMPTION_LAB, SETTINGS, VLLM_V1
+from kvlab.settings import NOT_SET, Setting
 from kvlab.sizing.accuracy import Check, activations, band, from_scratch, given_kv
 from kvlab.step_time.profiles import profiles
 from kvlab.step_time.roofline import efficiencies, unknown_band_percent, unknown_efficiency
 from kvlab.units import GIB
-from kvlab.vllm_flag_table import FLAGS, SHORTS, Fate, Flag
+from kvlab.vllm_flag_table import FLAGS, FLAGS_OF_V0, SHORTS, Fate, Flag
 from kvlab.web import limits
 from kvlab.web.controls import CONTROLS, TILES, base
 from kvlab.web.parts import Control
@@ -29,6 +30,8 @@ from kvlab.web.parts import Control
 HERE = Path(__file__).parent
 NOTE = "<!-- made by docs/generate.py: change the code, then run it -->"
 ENGINES = ("vLLM", "SGLang", "TGI", "TensorRT-LLM")
+MOST_CHOICES = 5
+"""Of a list that is shown whole."""
 ARROWS = {"lower": "↓", "higher": "↑", None: ""}
 
 
@@ -212,19 +215,27 @@ def stops(control: Control) -> str:
     if control.kind == "switch":
         return "off, on"
     labels = control.labels or control.values
-    return ", ".join(labels) if control.kind == "choice" else f"{labels[0]} to {labels[-1]} {control.unit}"
+    if control.kind == "text":
+        return f"a length or a distribution, such as `{control.values[1]}`"
+    if control.kind in ("choice", "select"):
+        return ", ".join(labels) if len(labels) <= MOST_CHOICES else f"{len(labels)} of a list"
+    unit = f" {control.unit}" if labels[-1].replace(".", "").isdigit() else ""
+    return f"{labels[0]} to {labels[-1]}{unit}"
 
 
 def shown(control: Control, text: str) -> str:
     """A value as the page shows it."""
     if control.kind == "switch":
         return "off" if text == control.off else "on"
+    if control.kind == "text":
+        return f"`{text}`"
     labels = dict(zip(control.values, control.labels or control.values, strict=True))
-    return f"{labels.get(text, text)} {control.unit}".rstrip()
+    label = labels.get(text, control.unset or text) if text == NOT_SET else labels.get(text, text)
+    return f"{label} {control.unit}".rstrip() if label.replace(".", "").isdigit() else label
 
 
 def tiles_table() -> list[str]:
-    """The figures of both labs; the main ones stay in sight on a phone."""
+    """The figures of all tabs; the main ones stay in sight on a phone."""
     by_name = {tile.name: tile for lab in PAGE_RULES for tile in TILES[lab]}
     shows = {lab: {tile.name: tile for tile in TILES[lab]} for lab in PAGE_RULES}
     rows = []
@@ -232,6 +243,16 @@ def tiles_table() -> list[str]:
         marks = [("main" if shows[lab][name].main else "yes") if name in shows[lab] else "" for lab in PAGE_RULES]
         rows.append([tile.label, f"`{name}`", ARROWS[tile.metric.better], *marks])
     return table(["tile", "metric", "", *PAGE_RULES], rows)
+
+
+def cases_table() -> list[str]:
+    """Reported cases that the page has as setups."""
+    rows = []
+    for case in (case for case in CASES if case.on_page):
+        source = case.source if case.url is None else f"[{case.source}]({case.url})"
+        variants = "; ".join(variant.name for variant in case.variants)
+        rows.append([f"**{case.title}**", case.story, variants, source])
+    return table(["what somebody saw", "what happens, and what to try", "variants", "source"], rows)
 
 
 def missions_table(lab: str) -> list[str]:
@@ -267,6 +288,8 @@ def limits_table() -> list[str]:
 LAB_TABLES: dict[str, Callable[[], list[str]]] = {
     "controls of the preemption lab": lambda: controls_table(PREEMPTION_LAB),
     "controls of the block-table lab": lambda: controls_table(BLOCK_TABLE_LAB),
+    "controls of your server": lambda: controls_table(VLLM_V1),
+    "reported cases": cases_table,
     "tiles": tiles_table,
     "missions of the preemption lab": lambda: missions_table(PREEMPTION_LAB),
     "missions of the block-table lab": lambda: missions_table(BLOCK_TABLE_LAB),
@@ -329,7 +352,13 @@ def rooflines_table() -> list[str]:
 def flags_page() -> str:
     """The page of vLLM's flags, with the tables of what becomes of each."""
     text = (HERE / "flags.md").read_text(encoding="utf-8")
-    made = {"mapped": mapped_table, "noted": noted_table, "refused": refused_table, "ignored": ignored_table}
+    made = {
+        "mapped": mapped_table,
+        "noted": noted_table,
+        "refused": refused_table,
+        "ignored": ignored_table,
+        "before": before_v1_table,
+    }
     for name, make in made.items():
         begin, end = f"<!-- {name}: made by docs/generate.py -->", f"<!-- end of {name} -->"
         before, rest = text.split(begin)
@@ -366,6 +395,15 @@ def refused_table() -> list[str]:
         for flag in flags_of("refused")
     ]
     return table(["flag", "why", "what to do", "taken when"], rows)
+
+
+def before_v1_table() -> list[str]:
+    """What becomes of flags otherwise under the rules of the engine before V1."""
+    rows = [
+        [f"`{flag.name}`", "refused: " + flag.why if flag.setting is None else f"`{flag.setting}`"]
+        for flag in FLAGS_OF_V0.values()
+    ]
+    return table(["flag", "becomes"], rows)
 
 
 def ignored_table() -> list[str]:

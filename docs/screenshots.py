@@ -1,4 +1,4 @@
-"""Writes docs/screenshots: both labs, light and dark, on a desktop and on a phone.
+"""Writes docs/screenshots: all tabs, light and dark, on a desktop and on a phone.
 
 python -m docs.screenshots
 """
@@ -9,7 +9,7 @@ import io
 from pathlib import Path
 from typing import Final
 
-from benchmarks.browser import DESKTOP, PHONE, LabPage, chromium, launch, new_context, serving
+from benchmarks.browser import DESKTOP, PHONE, SERVER, LabPage, chromium, launch, new_context, serving
 from PIL import Image
 from playwright.sync_api import Browser, sync_playwright
 
@@ -18,6 +18,7 @@ SCHEMES: Final = ("light", "dark")
 VIEWS: Final = {
     "preemption-lab": ("", "max_num_seqs", "48"),
     "block-table-lab": ("?lab=block-table-lab&request_rate=2.5", "allocator", "contiguous"),
+    SERVER: (f"?lab={SERVER}", "gpu_memory_utilization", "0.85"),
 }
 """Where to begin, and the change whose effect is shown."""
 MOST_BYTES: Final = 300_000
