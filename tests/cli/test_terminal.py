@@ -208,7 +208,7 @@ def test_run_help_shows_settings_by_section(cli: Cli) -> None:
     server = [line for line in out.splitlines() if line.startswith("Server")]
     assert server[0] == "Server:"
     assert {"Server, preemption-lab only:", "Server, block-table-lab only:", "Server, vllm-v1 only:"} <= set(server)
-    assert "Server, preemption-lab and vllm-v1 only:" in server
+    assert "Server, preemption-lab, vllm-v1 and vllm-v0 only:" in server
     for title in ("Traffic:", "Traffic from a trace:", "Service level:", "Values:"):
         assert f"\n{title}\n" in out
     assert "--max-num-seqs N" in out

@@ -104,7 +104,9 @@ def _sections() -> tuple[str, ...]:
 
 
 def _of_server(rules: tuple[str, ...]) -> str:
-    return "Server" if rules == RULES else f"Server, {' and '.join(rules)} only"
+    *others, last = rules
+    names = f"{', '.join(others)} and {last}" if others else last
+    return "Server" if rules == RULES else f"Server, {names} only"
 
 
 def _section(setting: Setting) -> str:
