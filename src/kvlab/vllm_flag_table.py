@@ -14,6 +14,7 @@ from kvlab.vllm_values import (
     Reading,
     all_zero,
     dtype,
+    gib,
     kv_cache_dtype,
     length,
     plain,
@@ -148,7 +149,7 @@ _REFUSED: Final = (
     _refused("--num-scheduler-steps", "it is of the engine before V1", LEAVE_OUT, "1"),
     _refused("--scheduler-delay-factor", "it is of the engine before V1", LEAVE_OUT, "0", "0.0"),
     _refused("--preemption-mode", "it is of the engine before V1, which could swap; V1 recomputes",
-             "leave it out, or look at swapping in the preemption-lab", "recompute"),
+             "leave it out, or take the rules of vllm-v0", "recompute"),
     _refused("--data-parallel-size", "each replica has a queue and a pool of its own",
              "leave it out and give one replica its share of the traffic", "1", shorts=("-dp",)),
     _refused("--data-parallel-rank", "it makes this server one of several replicas",
@@ -333,6 +334,20 @@ _IGNORED: Final = (
 
 FLAGS: Final[dict[str, Flag]] = {flag.name: flag for flag in (*_MAPPED, *_NOTED, *_REFUSED, *_IGNORED)}
 """By name: first what is mapped, last what is ignored."""
+_NOT_IN_V0: Final = "the rules of vllm-v0 have nothing like it"
+_OF_V0: Final = (
+    _mapped("--preemption-mode", "preemption_mode"),
+    _mapped("--swap-space", "swap_space_bytes", gib),
+    _refused("--enable-chunked-prefill", "the rules of vllm-v0 compute whole prompts", LEAVE_OUT, takes="switch"),
+    _refused("--enable-prefix-caching", "the rules of vllm-v0 keep no KV of beginnings", LEAVE_OUT, takes="switch"),
+    _refused("--scheduler-reserve-full-isl", _NOT_IN_V0, LEAVE_OUT, takes="switch"),
+    _refused("--pipeline-parallel-size", _NOT_IN_V0, LEAVE_OUT, "1", shorts=("-pp",)),
+    _refused("--scheduling-policy", _NOT_IN_V0, LEAVE_OUT, "fcfs"),
+    _refused("--long-prefill-token-threshold", _NOT_IN_V0, LEAVE_OUT, "0"),
+    _refused("--kv-cache-memory-bytes", _NOT_IN_V0, "give --num-gpu-blocks-override instead"),
+)
+FLAGS_OF_V0: Final[dict[str, Flag]] = {flag.name: flag for flag in _OF_V0}
+"""What becomes of some of them under the rules of the engine before V1."""
 SHORTS: Final[dict[str, Flag]] = {short: flag for flag in FLAGS.values() for short in flag.shorts} | {
     "-dpa": FLAGS["--data-parallel-address"],
     "-dpp": FLAGS["--data-parallel-rpc-port"],

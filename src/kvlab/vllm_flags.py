@@ -15,8 +15,8 @@ from difflib import get_close_matches
 from typing import Final
 
 from kvlab.errors import ConfigError, Problem, VllmCommandError
-from kvlab.setting_table import SETTINGS
-from kvlab.vllm_flag_table import FLAGS, SHORTS, Flag
+from kvlab.setting_table import SETTINGS, VLLM_V0, VLLM_V1
+from kvlab.vllm_flag_table import FLAGS, FLAGS_OF_V0, SHORTS, Flag
 from kvlab.vllm_words import server_words
 
 _NUMBER: Final = re.compile(r"-\d+(\.\d+)?\Z")
@@ -66,19 +66,21 @@ class ParsedCommand:
     warnings: tuple[str, ...] = ()
 
 
-def parse_command(text: str) -> ParsedCommand:
+def parse_command(text: str, rules: str = VLLM_V1) -> ParsedCommand:
     """The settings that a command line means.
 
     >>> parse_command("vllm serve Qwen/Qwen3-8B -tp 2 --max-model-len 8k").settings
     {'model': 'Qwen/Qwen3-8B', 'tensor_parallel_size': 2, 'max_model_len': 8000}
 
+    Args:
+        rules: vllm-v1, or vllm-v0 for the engine before it.
     Raises:
         ConfigError: no command that starts a server.
         VllmCommandError: flags that would change the answer, or aren't known, or have a value that can't work; all
             of them, each with its reason and its remedy.
     """
     found = server_words(text)
-    reader = FlagReader()
+    reader = FlagReader(rules)
     for assignment in found.environment:
         reader.environment(assignment)
     if found.engine_version is not None:
@@ -90,7 +92,8 @@ def parse_command(text: str) -> ParsedCommand:
 class FlagReader:
     """Goes through the words once and keeps what each flag became."""
 
-    def __init__(self) -> None:
+    def __init__(self, rules: str = VLLM_V1) -> None:
+        self.rules = rules
         self.settings: dict[str, object] = {}
         self.mapped: dict[str, Taken] = {}
         self.noted: list[Said] = []
@@ -129,19 +132,25 @@ class FlagReader:
                 self._model(word)
                 number += 1
 
+    def find(self, name: str) -> Flag | None:
+        """The row of a flag under the rules; None: it isn't known."""
+        special = FLAGS_OF_V0 if self.rules == VLLM_V0 else {}
+        return special.get(name, FLAGS.get(name))
+
     def environment(self, assignment: str) -> None:
         """A variable of the environment."""
         name, _, value = assignment.partition("=")
-        if name == "VLLM_USE_V1" and value == "0":
-            self.problems.append(Problem(assignment, "the engine before V1 has other rules", "leave it out"))
+        if name == "VLLM_USE_V1" and value == "0" and self.rules == VLLM_V1:
+            remedy = f"leave it out, or take the rules of {VLLM_V0}"
+            self.problems.append(Problem(assignment, "the engine before V1 has other rules", remedy))
         else:
             self.ignored.append(Said(flag=name, why="a variable of the environment"))
 
     def version(self, version: str) -> None:
         """The version that the image's name has."""
         self.set("engine_version", version, f"image {version}")
-        if tuple(int(part) for part in version.split(".")[:2]) < _BEFORE_V1:
-            why = "it starts the engine before V1; the rules here are those of V1"
+        if self.rules == VLLM_V1 and tuple(int(part) for part in version.split(".")[:2]) < _BEFORE_V1:
+            why = f"it starts the engine before V1, whose rules {VLLM_V0} has; the rules here are those of V1"
             self.noted.append(Said(flag=f"image {version}", why=why))
 
     def _model(self, word: str) -> None:
@@ -184,6 +193,7 @@ class FlagReader:
             shown: the flag as it was given.
             off: of a switch: its --no- form.
         """
+        flag = self.find(flag.name) or flag
         if flag.fate == "mapped":
             self._map(flag, shown, value, off=off)
         elif flag.fate == "ignored":

@@ -9,12 +9,13 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Final
 
 from kvlab.errors import LogError
+from kvlab.setting_table import VLLM_V0, VLLM_V1
 from kvlab.units import ceil_div
 from kvlab.vllm_flag_table import FLAGS
 from kvlab.vllm_flags import FlagReader, ParsedCommand, Said
@@ -75,7 +76,7 @@ class _Seen:
 class _Start:
     """What one start wrote, line by line."""
 
-    reader: FlagReader = field(default_factory=FlagReader)
+    reader: FlagReader
     blocks: _Seen | None = None
     tokens: _Seen | None = None
     length: _Seen | None = None
@@ -92,21 +93,23 @@ class _Start:
         return self.blocks is not None or self.tokens is not None or self.metric_tokens is not None
 
 
-def read_log(path: str | Path) -> ParsedCommand:
+def read_log(path: str | Path, rules: str = VLLM_V1) -> ParsedCommand:
     """What a start-up log says, as settings.
 
+    Args:
+        rules: vllm-v1, or vllm-v0 for the engine before it.
     Raises:
         LogError: the file can't be read, or has no line that a start writes.
         VllmCommandError: the server was started with something that can't be simulated.
     """
-    start, starts, whole = _Start(), 1, True
+    start, starts, whole = _Start(FlagReader(rules)), 1, True
     found_any = False
     for number, line in _lines(Path(path)):
         if number < 0:
             whole = False
             break
         if start.has_capacity and (_START.search(line) or _ARGUMENTS.search(line)):
-            start, starts = _Start(), starts + 1
+            start, starts = _Start(FlagReader(rules)), starts + 1
         found_any |= _read_line(start, number, line)
     if not found_any:
         problem = (
@@ -161,8 +164,8 @@ def _take_version(start: _Start, number: int, match: re.Match[str]) -> None:
 def _take_engine(start: _Start, number: int, match: re.Match[str]) -> None:
     start.is_v1 = match[1] == "V1 "
     _set_version(start, number, match[2])
-    if not start.is_v1:
-        why = "the engine before V1 wrote this; the rules here are those of V1"
+    if not start.is_v1 and start.reader.rules == VLLM_V1:
+        why = f"the engine before V1 wrote this, whose rules {VLLM_V0} has; the rules here are those of V1"
         start.reader.noted.append(Said(flag=f"line {number}", why=why))
     for name, (pattern, flag) in _CONFIG.items():
         found = pattern.search(match[3])
@@ -196,7 +199,7 @@ def _take_arguments(start: _Start, number: int, match: re.Match[str]) -> None:
 def _take_namespace(start: _Start, number: int, match: re.Match[str]) -> None:
     """Of Namespace(max_num_seqs=128, ...), which has defaults, too: what isn't off or unset."""
     for name, value in _entries(match[1]).items():
-        flag = FLAGS.get("--" + name.replace("_", "-"))
+        flag = start.reader.find("--" + name.replace("_", "-"))
         if flag is None or flag.fate in ("ignored", "noted") or value in ("None", "[]", "{}", ""):
             continue
         if flag.fate == "refused" and (value == "False" or flag.changes_nothing(value)):
@@ -221,7 +224,8 @@ def _entries(text: str) -> dict[str, str]:
 
 
 def _flag(reader: FlagReader, name: str, value: str, shown: str) -> None:
-    flag = FLAGS[name]
+    flag = reader.find(name)
+    assert flag is not None, name
     off = flag.takes == "switch" and value.lower() == "false"
     reader.take(flag, shown, value, off=off)
 

@@ -9,9 +9,11 @@ from typing import Any, Final
 
 from kvlab.core.config import PreemptionLabConfig
 from kvlab.scenarios import Scenario
-from kvlab.servers import VllmV1Server
+from kvlab.servers import VllmServer, VllmV0Server, VllmV1Server
 from kvlab.setting_table import BLOCK_TABLE_LAB, PREEMPTION_LAB, SETTINGS
-from kvlab.settings import NOT_SET, SIZE
+from kvlab.settings import SIZE
+from kvlab.sizing.plan import CHUNKED_ABOVE
+from kvlab.units import GIB
 
 _LAB_FLAGS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     PREEMPTION_LAB: (
@@ -32,7 +34,6 @@ _UNLESS: Final = {
     "kv_cache_dtype": "auto",
     "long_prefill_token_threshold": "0",
     "scheduling_policy": "fcfs",
-    "watermark": "0",
 }
 """Setting -> the engine's default, which needs no flag."""
 _ON: Final = ("enable_prefix_caching", "enable_chunked_prefill", "scheduler_reserve_full_isl")
@@ -49,22 +50,22 @@ _WEIGHTS: Final = {
 
 
 def vllm_flags(scenario: Scenario) -> str:
-    """What `vllm serve` takes for the same server, as far as a lab's has it; of vllm-v1 the whole command."""
-    if isinstance(scenario.server, VllmV1Server):
+    """What `vllm serve` takes for the same server, as far as a lab's has it; of a vLLM server the whole command."""
+    if isinstance(scenario.server, VllmServer):
         return serve_command(scenario.server)
     return _lab_flags(scenario)
 
 
-def serve_command(server: VllmV1Server) -> str:
+def serve_command(server: VllmServer) -> str:
     """The command line that starts this server; limits that were left to the engine are spelled out.
 
     Raises:
-        ConfigError, UnknownNameError: as `VllmV1Server.capacity`.
+        ConfigError, UnknownNameError: as `VllmServer.capacity`.
     """
     return " ".join(serve_words(server))
 
 
-def serve_words(server: VllmV1Server) -> list[str]:
+def serve_words(server: VllmServer) -> list[str]:
     """The same, one word for the program and the model, then one per flag with its value."""
     plan = server.capacity().plan
     words = [f"vllm serve {shlex.quote(server.model)}"]
@@ -75,26 +76,37 @@ def serve_words(server: VllmV1Server) -> list[str]:
     words.append(f"--block-size {server.block_size}")
     if server.weight_dtype in _WEIGHTS:
         words.append(_WEIGHTS[server.weight_dtype])
-    words += [
-        f"{SETTINGS[name].flag} {_show(server, name)}"
-        for name, usual in _UNLESS.items()
-        if _show(server, name) != usual
-    ]
-    words += [f"--no-{SETTINGS[name].flag[2:]}" for name in _ON if not getattr(server, name)]
+    has = [name for name in _UNLESS if hasattr(server, name)]
+    words += [f"{SETTINGS[name].flag} {_show(server, name)}" for name in has if _show(server, name) != _UNLESS[name]]
+    words += [f"--no-{SETTINGS[name].flag[2:]}" for name in _ON if not getattr(server, name, True)]
     if server.enforce_eager:
         words.append("--enforce-eager")
+    if isinstance(server, VllmV1Server) and server.watermark:
+        words.append(f"--watermark {_show(server, 'watermark')}")
+    if isinstance(server, VllmV0Server):
+        words += _before_v1(server, plan.max_model_len)
     return words
 
 
-def _memory(server: VllmV1Server) -> tuple[str, ...]:
+def _before_v1(server: VllmV0Server, max_model_len: int) -> list[str]:
+    """What the engine before V1 takes besides; its watermark is no flag."""
+    words = [f"--swap-space {server.swap_space_bytes / GIB:g}"]
+    if server.preemption_mode != "auto":
+        words.append(f"--preemption-mode {server.preemption_mode}")
+    if max_model_len > CHUNKED_ABOVE:
+        words.append("--enable-chunked-prefill=False")
+    return words
+
+
+def _memory(server: VllmServer) -> tuple[str, ...]:
     """The one setting that decides how many blocks there are."""
     for name in ("num_gpu_blocks_override", "kv_cache_memory_bytes"):
-        if _show(server, name) != NOT_SET:
+        if getattr(server, name, None) is not None:
             return (name,)
     return ("gpu_memory_utilization",)
 
 
-def _show(server: VllmV1Server, name: str) -> str:
+def _show(server: VllmServer, name: str) -> str:
     value = getattr(server, name)
     return str(value) if name.endswith("_bytes") and value is not None else SETTINGS[name].show(value)
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from kvlab.errors import ConfigError
 from kvlab.scenarios import Scenario, preset
-from kvlab.servers import SIZING_INPUTS, VllmV1Server
+from kvlab.servers import SIZING_INPUTS, VllmServer
 from kvlab.setting_table import SETTINGS, VLLM_V1
 from kvlab.settings import NOT_SET
 from kvlab.sizing.engines import engine_rules
@@ -67,12 +67,13 @@ class Setup:
     origins: Origins
 
 
-def setup(sources: Sequence[ParsedCommand], given: Mapping[str, object]) -> Setup:
+def setup(sources: Sequence[ParsedCommand], given: Mapping[str, object], rules: str = VLLM_V1) -> Setup:
     """The scenario of a vLLM server.
 
     Args:
         sources: what was read; of two values of a setting the later source's holds.
         given: settings that the user gave besides; they win.
+        rules: those that the sources were read for.
     Raises:
         ConfigError: no model, no GPU, or a value that can't work.
         UnknownNameError: no such setting, model or GPU.
@@ -80,12 +81,13 @@ def setup(sources: Sequence[ParsedCommand], given: Mapping[str, object]) -> Setu
     read, origins = _merged(sources, given)
     values = {**read, **given}
     _check_needed(values)
-    version = str(values.get("engine_version", preset(VLLM_V1).settings()["engine_version"]))
+    base = preset(rules)
+    version = str(values.get("engine_version", base.settings()["engine_version"]))
     usual: dict[str, object] = {"max_model_len": None}
     if all(values.get(name) in _UNSET for name in _INSTEAD[:2]):
         usual["gpu_memory_utilization"] = engine_rules(version).gpu_memory_utilization
-    scenario = preset(VLLM_V1).replace(**{**usual, **values})
-    assert isinstance(scenario.server, VllmV1Server)
+    scenario = base.replace(**{**usual, **values})
+    assert isinstance(scenario.server, VllmServer)
     left_out = [name for name in ("max_num_seqs", "block_size") if name not in values]
     plan = scenario.server.capacity(**dict.fromkeys(left_out)).plan
     limits: dict[str, object] = {"max_num_seqs": plan.batch.max_num_seqs, "block_size": plan.block_size}
@@ -139,7 +141,7 @@ def _assumed(scenario: Scenario, plan: Plan, known: Mapping[str, object]) -> lis
     on_gpu = f"default of {version} on this GPU"
     length = "no config.json says it" if plan.lengths_from == ASSUMED else "config.json"
     values: dict[str, tuple[object, str]] = {
-        "engine_version": (plan.engine_version, "the newest whose rules are known"),
+        "engine_version": (plan.engine_version, "that of the preset"),
         "gpu_memory_utilization": (plan.gpu_memory_utilization, f"default of {version}"),
         "block_size": (plan.block_size, f"default of {version}"),
         "max_model_len": (plan.max_model_len, length),

@@ -60,6 +60,11 @@ def readable_size(text: str) -> Reading:
     return readable_count(text)
 
 
+def gib(text: str) -> Reading:
+    """GiB, as the engine before V1 takes its swap space."""
+    return Reading(f"{text.strip()} GiB")
+
+
 def length(text: str) -> Reading:
     """A length of requests; "auto" and -1 would be the longest that fits."""
     if text.strip().lower() in ("auto", "-1"):

@@ -69,6 +69,13 @@ def test_a_preset_of_the_rules_prints_its_command_too(cli: Cli) -> None:
     assert "Assumed" not in out
 
 
+def test_older_rules_take_older_flags(cli: Cli) -> None:
+    out = cli("run", "vllm-v0", "--vllm", f"vllm serve {MODEL} --preemption-mode swap --swap-space 8", *GPU, *SHORT).out
+    assert out.startswith("vllm-v0 · preemption_mode swap")
+    assert "preemption_mode swap, swap_space_bytes 8 GiB" in " ".join(out.split())
+    assert "--swap-space 8 --preemption-mode swap" in out
+
+
 def test_flags_of_the_user_win(cli: Cli) -> None:
     document = json.loads(cli("run", "--vllm", COMMAND, *GPU, *SHORT, "--set", "max_num_seqs=8", "--json").out)
     assert document["scenario"]["server"]["max_num_seqs"] == 8
@@ -134,7 +141,7 @@ def test_compare_takes_commands(cli: Cli) -> None:
         (["run", "--vllm", COMMAND], ["give --gpu, such as --gpu A100-80GB"]),
         (["run"], ["--vllm COMMAND or --vllm-log FILE"]),
         (["run", "--vllm", "ls"], ["expected a command such as"]),
-        (["run", "preemption-lab", "--vllm", COMMAND], ["rules of vllm-v1: leave preemption-lab out"]),
+        (["run", "preemption-lab", "--vllm", COMMAND], ["leave preemption-lab out"]),
         (["run", "--vllm", f"{COMMAND} --enable-lora -dp 2", *GPU], ["--enable-lora: adapters", "-dp 2: each replica"]),
         (["run", "--vllm", f"{COMMAND} --max-num-sequences 2", *GPU], ["is not known; did you mean --max-num-seqs?"]),
         (["run", "--vllm-log", "missing.log", *GPU], ["missing.log: can't be read"]),

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvlab.errors import ConfigError, KvlabError, VllmCommandError
-from kvlab.setting_table import SETTINGS, VLLM_V1
+from kvlab.setting_table import SETTINGS, VLLM_V0, VLLM_V1
 from kvlab.vllm_flag_table import FLAGS, SHORTS
 from kvlab.vllm_flags import ParsedCommand, parse_command
 from kvlab.vllm_words import MAX_COMMAND, server_words
@@ -108,7 +108,9 @@ def test_the_image_says_which_version_it_is() -> None:
     found = parse_command(f"docker run --gpus all vllm/vllm-openai:v0.11.0 --model {MODEL}")
     assert found.settings == {"engine_version": "0.11.0", "model": MODEL}
     old = parse_command(f"docker run --gpus all vllm/vllm-openai:v0.6.3 --model {MODEL}")
-    assert [said.why for said in old.noted] == ["it starts the engine before V1; the rules here are those of V1"]
+    assert [said.why for said in old.noted] == [
+        "it starts the engine before V1, whose rules vllm-v0 has; the rules here are those of V1"
+    ]
 
 
 def told(parsed: ParsedCommand, kind: str) -> dict[str, str]:
@@ -154,7 +156,7 @@ def test_what_is_taken_but_not_simulated_is_said() -> None:
         ("--enable-lora", ["adapters take memory"]),
         ("--kv-transfer-config '{\"kv_connector\": \"x\"}'", ["another place"]),
         ("--cpu-offload-gb 10", ["weights then lie in the CPU"]),
-        ("--preemption-mode swap", ["before V1", "preemption-lab"]),
+        ("--preemption-mode swap", ["before V1", "vllm-v0"]),
         ("--max-num-partial-prefills 2", ["how many prompts are in pieces"]),
         ("--stream-interval 10", ["changes gaps"]),
         ("--config serve.yaml", ["a file that is not read", "into the command"]),
@@ -208,6 +210,15 @@ def test_all_refused_flags_are_named_at_once() -> None:
 def test_what_starts_no_server_says_what_would(command: str) -> None:
     with pytest.raises(ConfigError, match="--vllm = "):
         parse_command(command)
+
+
+def test_the_engine_before_v1_has_flags_of_its_own() -> None:
+    found = parse_command(f"VLLM_USE_V1=0 vllm serve {MODEL} --preemption-mode swap --swap-space 0.5 -pp 1", VLLM_V0)
+    assert found.settings == {"model": MODEL, "preemption_mode": "swap", "swap_space_bytes": 2**29}
+    off = parse_command(f"vllm serve {MODEL} --enable-chunked-prefill=False --scheduling-policy fcfs", VLLM_V0)
+    assert off.settings == {"model": MODEL}
+    with pytest.raises(VllmCommandError, match=r"whole prompts.*no KV of beginnings.*-pp 2: the rules of vllm-v0"):
+        parse_command(f"vllm serve {MODEL} --enable-chunked-prefill --enable-prefix-caching -pp 2", VLLM_V0)
 
 
 def test_a_command_has_a_longest() -> None:

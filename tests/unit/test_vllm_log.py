@@ -9,6 +9,7 @@ import pytest
 
 from kvlab import vllm_log
 from kvlab.errors import LogError, VllmCommandError
+from kvlab.setting_table import VLLM_V0
 from kvlab.vllm_flags import ParsedCommand
 from kvlab.vllm_log import read_log
 
@@ -88,8 +89,19 @@ def test_a_log_of_the_engine_before_v1_is_read_and_said_to_be_one(tmp_path: Path
     assert found.settings["num_gpu_blocks_override"] == 5_691
     assert found.settings["max_num_seqs"] == 200
     assert found.settings["engine_version"] == "0.6.4"
-    assert [said.why for said in found.noted] == ["the engine before V1 wrote this; the rules here are those of V1"]
+    assert [said.why for said in found.noted] == [
+        "the engine before V1 wrote this, whose rules vllm-v0 has; the rules here are those of V1"
+    ]
     assert not found.warnings
+
+
+def test_such_a_log_is_one_for_the_older_rules(tmp_path: Path) -> None:
+    path = tmp_path / "serve.log"
+    path.write_text(V0)
+    found = read_log(path, VLLM_V0)
+    assert found.settings["swap_space_bytes"] == 4 * 2**30
+    assert "enable_prefix_caching" not in found.settings
+    assert not found.noted
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import pytest
 import kvlab
 from kvlab.errors import ConfigError
 from kvlab.servers import VllmV1Server
+from kvlab.setting_table import VLLM_V0
 from kvlab.vllm_flags import parse_command
 from kvlab.vllm_print import serve_command, vllm_flags
 from kvlab.vllm_setup import Setup, setup, sizing_inputs
@@ -96,6 +97,22 @@ def test_the_flags_of_a_scenario_make_the_same_server(command: str) -> None:
     assert again.engine_config() == first.engine_config()
     changed = set(first.diff(again))
     assert changed <= {"max_model_len", "max_num_batched_tokens"}, "which were left to the engine, and are spelled out"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "",
+        "--preemption-mode swap --swap-space 2 --enforce-eager",
+        "--max-model-len 40000 --max-num-batched-tokens 40000 --swap-space 0",
+    ],
+)
+def test_the_flags_of_an_older_server_make_it_again(command: str) -> None:
+    given = {"gpu": "A100-80GB"}
+    first = setup([parse_command(f"vllm serve {MODEL} {command}", VLLM_V0)], given, VLLM_V0).scenario
+    again = setup([parse_command(vllm_flags(first), VLLM_V0)], given, VLLM_V0).scenario
+    assert first.rules == VLLM_V0
+    assert again.engine_config() == first.engine_config()
 
 
 def test_a_preset_prints_its_command() -> None:

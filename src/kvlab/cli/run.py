@@ -15,8 +15,9 @@ from kvlab.cli.vllm import sources, vllm_options, warn
 from kvlab.core.config import Recording
 from kvlab.errors import ConfigError, UnknownNameError
 from kvlab.results import Run
-from kvlab.scenarios import Scenario
-from kvlab.setting_table import BLOCK_TABLE_LAB, PREEMPTION_LAB, VLLM_V1
+from kvlab.scenarios import ALIASES, Scenario
+from kvlab.servers import VllmServer
+from kvlab.setting_table import BLOCK_TABLE_LAB, PREEMPTION_LAB, VLLM_V0, VLLM_V1
 from kvlab.units import format_duration
 
 if TYPE_CHECKING:
@@ -128,17 +129,19 @@ def _setup(scenario: str | None, command: str | None, log: str | None, given: di
     """What a command line or a log of vLLM says; None where there is neither."""
     if command is None and log is None:
         return None
-    if scenario not in (None, VLLM_V1):
+    rules = VLLM_V1 if scenario is None else ALIASES.get(scenario, scenario)
+    if rules not in (VLLM_V1, VLLM_V0):
         flag = "--vllm" if command is not None else "--vllm-log"
-        raise ConfigError(flag, command or log, f"is a server with the rules of {VLLM_V1}: leave {scenario} out")
+        remedy = f"is a server with the rules of {VLLM_V1}, or of {VLLM_V0}: leave {scenario} out"
+        raise ConfigError(flag, command or log, remedy)
     from kvlab.vllm_setup import setup
 
-    return setup(sources(command, log), given)
+    return setup(sources(command, log, rules), given, rules)
 
 
 def _as_json(result: Run, scenario: Scenario, made: Setup | None) -> str:
     document = result.to_dict()
-    if scenario.rules == VLLM_V1:
+    if isinstance(scenario.server, VllmServer):
         from kvlab.timing import timing_notes
         from kvlab.vllm_print import vllm_flags
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from kvlab.cli.terminal import Terminal
+from kvlab.setting_table import VLLM_V1
 
 if TYPE_CHECKING:
     from kvlab.scenarios import Scenario
@@ -26,9 +27,11 @@ def vllm_options(function: _F) -> _F:
     return command(log(function))
 
 
-def sources(command: str | None, log: str | None) -> list[ParsedCommand]:
+def sources(command: str | None, log: str | None, rules: str = VLLM_V1) -> list[ParsedCommand]:
     """What was read, the log last: it tells what the engine did, not what it was asked for.
 
+    Args:
+        rules: vllm-v1, or vllm-v0 for the engine before it.
     Raises:
         ConfigError: no command that starts a server, or flags that can't be simulated.
         LogError: the log can't be read, or isn't one.
@@ -37,11 +40,11 @@ def sources(command: str | None, log: str | None) -> list[ParsedCommand]:
     if command is not None:
         from kvlab.vllm_flags import parse_command
 
-        found.append(parse_command(command))
+        found.append(parse_command(command, rules))
     if log is not None:
         from kvlab.vllm_log import read_log
 
-        found.append(read_log(log))
+        found.append(read_log(log, rules))
     return found
 
 
@@ -85,10 +88,10 @@ def _entry(label: str, text: str, terminal: Terminal) -> list[str]:
 
 def command_lines(scenario: Scenario, terminal: Terminal) -> list[str]:
     """`vllm serve ...` for the scenario's server, ready to be pasted; nothing for a lab, which is no server."""
-    from kvlab.servers import VllmV1Server
+    from kvlab.servers import VllmServer
     from kvlab.vllm_print import serve_words
 
-    if not isinstance(scenario.server, VllmV1Server):
+    if not isinstance(scenario.server, VllmServer):
         return []
     lines = [""]
     for word in serve_words(scenario.server):

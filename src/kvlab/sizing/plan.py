@@ -27,7 +27,7 @@ _MAX_LENGTH: Final = 100_000_000
 _MAX_PARALLEL: Final = 1024
 _MAX_BYTES: Final = 2**50
 _BIG_GPU_BYTES: Final = 70 * GIB
-_CHUNKED_ABOVE: Final = 32_768
+CHUNKED_ABOVE: Final = 32_768
 """Before V1, prompts were cut into chunks only for models of longer context than this."""
 
 
@@ -196,7 +196,7 @@ def _batch(
     big = memory is not None and memory >= _BIG_GPU_BYTES and not (gpu is not None and gpu.name.startswith("A100"))
     default_tokens, default_seqs = (8192, 1024) if big else (2048, 256)
     if not rules.chunked_prefill:
-        default_tokens, default_seqs = (max_model_len if max_model_len <= _CHUNKED_ABOVE else 0), 256
+        default_tokens, default_seqs = (max_model_len if max_model_len <= CHUNKED_ABOVE else 0), 256
         default_tokens = max(default_tokens, 2048)
     batch = Batch(max_num_batched_tokens=given_tokens or default_tokens, max_num_seqs=given_seqs or default_seqs)
     return batch, GIVEN if given_tokens and given_seqs else ASSUMED
