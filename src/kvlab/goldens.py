@@ -1,7 +1,8 @@
 """Golden files of the labs: read one, replay it with an engine, name the first difference (MODEL.md, "A golden file").
 
-A golden holds a scenario with its requests and the result of an independent implementation. Nothing here trusts the
-result: it is only ever compared with one that was computed.
+A golden holds a scenario with its requests and the result of an independent implementation; those of vllm-v0, which
+have the same form, hold what the reference once computed (docs/vllm-v0.md). Nothing here trusts the result: it is only
+ever compared with one that was computed.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ from typing import Any, Final, NamedTuple
 from kvlab import reference
 from kvlab.core import engine as core
 from kvlab.core.allocators import ALLOCATORS
-from kvlab.core.config import EVERYTHING, BlockTableLabConfig, LabConfig, PreemptionLabConfig
+from kvlab.core.config import EVERYTHING, BlockTableLabConfig, LabConfig, PreemptionLabConfig, VllmV0Config
 from kvlab.core.memory import Stay, cpu_stays_at, gpu_stays_at
-from kvlab.core.preemption import PREEMPTION_MODES
+from kvlab.core.preemption import GROUP_PREEMPTION_MODES, PREEMPTION_MODES
 from kvlab.core.records import RequestRecord, RunRecord, StepRecord
 from kvlab.core.request import OpenLoop, Request
+from kvlab.core.step_time import LinearStepTime
 from kvlab.errors import ConfigError, GoldenError, UnknownNameError
 from kvlab.strict_json import unique_keys
 
@@ -36,10 +38,15 @@ Row = dict[str, Any]
 Result = dict[str, Any]
 Tables = Mapping[tuple[int, int], tuple[int, ...]]
 
+GoldenConfig = LabConfig | VllmV0Config
+
 _LABS: Final[dict[str, type[PreemptionLabConfig] | type[BlockTableLabConfig]]] = {
     "preemption": PreemptionLabConfig,
     "block-tables": BlockTableLabConfig,
 }
+_V0: Final = "vllm-v0"
+_V0_STEP_COSTS: Final = ("base", "per_running", "per_decode", "per_prefill_token")
+_V0_SWAP_COSTS: Final = ("swap_per_token", "swap_per_block")
 _KEYS: Final = ("lab", "name", "engine", "cost_ns", "requests")
 _COSTS_WITHOUT_SUFFIX: Final = ("paging_overhead_num", "paging_overhead_den")
 
@@ -50,7 +57,7 @@ class Golden:
 
     path: str
     name: str
-    config: LabConfig
+    config: GoldenConfig
     requests: tuple[Request, ...]
     result: Result
     """As it stands in the file: not trusted, only compared with."""
@@ -119,10 +126,29 @@ def _part(document: object, key: str, path: Path | str) -> dict[str, Any]:
     return part
 
 
-def _config(scenario: dict[str, Any]) -> LabConfig:
+def _config(scenario: dict[str, Any]) -> GoldenConfig:
+    config = _v0_config(scenario) if scenario["lab"] == _V0 else _lab_config(scenario)
+    for field in ("num_gpu_blocks", "num_cpu_blocks", "num_blocks"):
+        if getattr(config, field, 0) > MAX_BLOCKS:
+            raise ConfigError(field, getattr(config, field), f"at most {MAX_BLOCKS:,} blocks can be verified")
+    return config
+
+
+def _v0_config(scenario: dict[str, Any]) -> VllmV0Config:
+    engine, cost_ns = scenario["engine"], scenario["cost_ns"]
+    names = [field.name for field in fields(VllmV0Config)]
+    _check_keys("engine key", engine, [name for name in names if name != "step_time" and not _is_cost(name)])
+    _check_keys("key of cost_ns", cost_ns, (*_V0_STEP_COSTS, *_V0_SWAP_COSTS))
+    if engine["preemption_mode"] not in GROUP_PREEMPTION_MODES:
+        raise UnknownNameError("preemption_mode", str(engine["preemption_mode"]), GROUP_PREEMPTION_MODES)
+    step_time = LinearStepTime(**{f"{name}_ns": cost_ns[name] for name in _V0_STEP_COSTS})
+    return VllmV0Config(**engine, step_time=step_time, **{f"{name}_ns": cost_ns[name] for name in _V0_SWAP_COSTS})
+
+
+def _lab_config(scenario: dict[str, Any]) -> LabConfig:
     lab, engine, cost_ns = scenario["lab"], scenario["engine"], scenario["cost_ns"]
     if lab not in _LABS:
-        raise ValueError(f"unknown lab {lab!r}. Known: {', '.join(_LABS)}")
+        raise ValueError(f"unknown lab {lab!r}. Known: {', '.join((*_LABS, _V0))}")
     names = [field.name for field in fields(_LABS[lab])]
     _check_keys("engine key", engine, [name for name in names if not _is_cost(name)])
     _check_keys("key of cost_ns", cost_ns, [name.removesuffix("_ns") for name in names if _is_cost(name)])
@@ -131,9 +157,6 @@ def _config(scenario: dict[str, Any]) -> LabConfig:
     for field, known in (("preemption_mode", PREEMPTION_MODES), ("allocator", ALLOCATORS)):
         if field in engine and engine[field] not in known:
             raise UnknownNameError(field, str(engine[field]), known)
-    for field in ("num_gpu_blocks", "num_cpu_blocks", "num_blocks"):
-        if getattr(config, field, 0) > MAX_BLOCKS:
-            raise ConfigError(field, getattr(config, field), f"at most {MAX_BLOCKS:,} blocks can be verified")
     return config
 
 
@@ -168,12 +191,12 @@ def _requests(rows: list[list[Any]]) -> Iterable[Request]:
         yield Request(position, arrival_ns, prompt, output_tokens)
 
 
-def _check_described(request: Request, config: LabConfig) -> None:
+def _check_described(request: Request, config: GoldenConfig) -> None:
     """Raise ValueError for a request that the lab's rules do not describe."""
     if isinstance(config, PreemptionLabConfig):
         if len(request.output_tokens) > 1:
             raise ValueError(f"request {request.id} has {len(request.output_tokens)} samples; this lab knows only one")
-    elif max(request.output_tokens) > config.max_tokens:
+    elif isinstance(config, BlockTableLabConfig) and max(request.output_tokens) > config.max_tokens:
         raise ValueError(
             f"request {request.id}: {max(request.output_tokens)} output tokens, max_tokens is {config.max_tokens}"
         )
@@ -207,11 +230,12 @@ def _replay(
     rows = []
     for number, step in enumerate(record.steps):
         has_tables = number % TABLES_EVERY == 0
-        if isinstance(golden.config, PreemptionLabConfig):
+        if not isinstance(golden.config, BlockTableLabConfig):
             row = _preemption_row(step, golden.config.block_size)
+            key = "{0}" if isinstance(golden.config, PreemptionLabConfig) else "{0}.{1}"
             if has_tables:
-                row["tables"] = _crc(tables(number), "{0}")
-                row["cpu_tables"] = _crc(cpu_tables(number), "{0}")
+                row["tables"] = _crc(tables(number), key)
+                row["cpu_tables"] = _crc(cpu_tables(number), key)
         else:
             row = _block_table_row(step)
             if has_tables:
@@ -265,6 +289,10 @@ def _result(golden: Golden, record: RunRecord, rows: list[Row]) -> Result:
     counts = ["preemptions", "prefill_tokens", "recomputed_tokens"]
     if isinstance(golden.config, PreemptionLabConfig):
         counted = {name: getattr(totals, name) for name in (*counts, "swap_outs", "swap_ins")}
+    elif isinstance(golden.config, VllmV0Config):
+        v0_counts = ("swap_outs", "swap_ins", "swapped_tokens", "swap_ns", "cow_copies", "unfinished")
+        counted = {name: getattr(totals, name) for name in (*counts, *v0_counts)}
+        counted["kv_used_token_steps"] = totals.used_token_steps
     else:
         counted = {name: getattr(totals, name) for name in (*counts, "cow_copies")}
         counted["kv_reserved_token_steps"] = totals.reserved_token_steps
