@@ -15,7 +15,7 @@ TYPE_CHECKING = False  # as in `typing`, whose import Ctrl-C could still break i
 if TYPE_CHECKING:
     from typing import Any
 
-    from kvlab.api import compare, scenario, simulate, sweep
+    from kvlab.api import advise, compare, scenario, simulate, sweep
     from kvlab.core.config import EVERYTHING, METRICS, Recording, Slo
     from kvlab.errors import KvlabError
     from kvlab.results import Run
@@ -34,6 +34,7 @@ __all__ = [
     "Scenario",
     "Slo",
     "__version__",
+    "advise",
     "capacity",
     "compare",
     "scenario",
@@ -51,6 +52,7 @@ _HOMES = {
     "Scenario": "kvlab.scenarios",
     "Slo": "kvlab.core.config",
     "__version__": "kvlab.version",
+    "advise": "kvlab.api",
     "capacity": "kvlab.sizing.compute",
     "compare": "kvlab.api",
     "scenario": "kvlab.api",

@@ -14,6 +14,7 @@ from kvlab.scenarios import Scenario, load
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from kvlab.advice.advise import Advice
     from kvlab.comparison import Comparison
     from kvlab.results import Run
     from kvlab.sweeps.sweep import Sweep
@@ -113,6 +114,33 @@ def sweep(
         executor=local(workers),
         folder=None if folder is None else Path(folder),
     )
+
+
+def advise(
+    scenario: Scenario | str | Path, goals: str, *, seeds: int | Sequence[int] = 3, workers: int | None = None
+) -> Advice:
+    """The cheapest changes of settings that keep a service level, with every seed.
+
+    >>> advice = advise("preemption-lab", "gap_max<=150ms", seeds=1, workers=1)
+    >>> advice.verdict, advice.fixes[0].text, advice.fixes[0].price
+    ('fix', 'headroom_blocks=128', 1)
+
+    Args:
+        goals: limits on metrics of a run, such as "gap_p99<=150ms, ttft_p95<=2s, throughput>=700".
+        seeds: so many from the scenario's seed on, or these.
+        workers: processes; by default one per processor.
+    Raises:
+        ConfigError: goals that can't be read, or a scenario that can't run.
+        UnknownNameError: no such metric; names the nearest.
+    """
+    from kvlab.advice.advise import find_fixes
+    from kvlab.advice.goals import parse_goals
+    from kvlab.sweeps.workers import local
+
+    base = scenario if isinstance(scenario, Scenario) else _load(scenario)
+    first = base.traffic.seed
+    tried = range(first, first + seeds) if isinstance(seeds, int) else seeds
+    return find_fixes(base, parse_goals(goals), seeds=tried, executor=local(workers))
 
 
 def _load(name_or_path: object) -> Scenario:

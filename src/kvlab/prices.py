@@ -153,6 +153,30 @@ PRICES: Final[dict[str, Price]] = {
         rule=To(values=("fp8",), price=8, others=0),
         reason="FP8 can change answers: evaluate before you ship it.",
     ),
+    "watermark": Price(
+        rule=PerStep(step=Decimal("0.05"), up=1, down=0),
+        reason="A flag, and blocks that stay empty.",
+    ),
+    "max_num_batched_tokens": Price(
+        rule=Flat(up=1, down=1),
+        reason="A flag; a larger budget makes every step with prefill longer, a smaller one the first token later.",
+    ),
+    "long_prefill_token_threshold": Price(
+        rule=Flat(up=1, down=1),
+        reason="A flag; long prompts take more steps.",
+    ),
+    "scheduler_reserve_full_isl": Price(
+        rule=To(values=(), price=1, others=1),
+        reason="A flag.",
+    ),
+    "enable_prefix_caching": Price(
+        rule=To(values=(), price=1, others=1),
+        reason="A flag.",
+    ),
+    "tensor_parallel_size": Price(
+        rule=Flat(up=40, down=0),
+        reason="More GPUs for every replica.",
+    ),
     "request_rate": Price(
         rule=PerStep(step=Decimal("0.5"), up=0, down=10),
         reason="A lower rate means that users are turned away.",

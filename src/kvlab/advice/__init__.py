@@ -1,0 +1,1 @@
+"""The cheapest change of settings that keeps a service level: searched, priced, and measured over several seeds."""

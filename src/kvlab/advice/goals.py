@@ -1,0 +1,103 @@
+"""A service level over a whole run, as people write it: "gap_p99<=150ms, ttft_p95<=2s, throughput>=700"."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import Final
+
+from kvlab.errors import ConfigError, UnknownNameError
+from kvlab.metrics import METRICS
+from kvlab.units import parse_bytes, parse_decimal, parse_duration_ns, parse_ratio
+
+_GOAL: Final = re.compile(r"\s*([A-Za-z0-9_]+)\s*(<=|>=|≤|≥|<|>)\s*(\S.*?)\s*\Z")
+_SPREADS: Final = ("p50", "p90", "p95", "p99", "max", "mean")
+_LATENCIES: Final = {"ttft": "ttft", "itl": "gap", "gap": "gap", "tpot": "tpot", "e2e": "e2e", "e2el": "e2e",
+                     "queue_time": "queue_time", "queue": "queue_time"}  # fmt: skip
+_SHORT: Final = {
+    "throughput": "throughput_in_window_tokens_per_s",
+    "goodput": "goodput_per_s",
+    "paused": "paused_ratio",
+    "kv_usage": "peak_kv_usage_ratio",
+}
+_PARSERS: Final[dict[str, Callable[[object, str], int | Decimal]]] = {
+    "ns": parse_duration_ns,
+    "bytes": parse_bytes,
+    "ratio": parse_ratio,
+}
+
+Outcome = Mapping[str, int | float | None]
+"""Metrics of a run by name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Goal:
+    """A limit on one metric of a run."""
+
+    metric: str
+    at_most: bool
+    """False: at least."""
+    limit: Fraction
+    """In the metric's own unit: ns, bytes, a ratio of 1, a count."""
+
+    def met_by(self, metrics: Outcome) -> bool:
+        """Whether a run keeps it; a metric without a value doesn't."""
+        return self.missed_by(metrics) == 0
+
+    def missed_by(self, metrics: Outcome) -> Fraction:
+        """By what share of the limit a run misses it; 0 where it keeps it, and 1,000 without a value."""
+        value = metrics[self.metric]
+        if value is None:
+            return Fraction(1000)
+        over = Fraction(value) - self.limit if self.at_most else self.limit - Fraction(value)
+        return Fraction(0) if over <= 0 else over / max(abs(self.limit), Fraction(1, 1000))
+
+    @property
+    def text(self) -> str:
+        """As reports show it."""
+        metric = METRICS[self.metric]
+        return f"{metric.label} {'at most' if self.at_most else 'at least'} {metric.format(self.limit)}"
+
+
+def parse_goals(text: str) -> tuple[Goal, ...]:
+    """The goals of a text.
+
+    >>> parse_goals("gap_p99<=150ms")
+    (Goal(metric='p99_gap_ns', at_most=True, limit=Fraction(150000000, 1)),)
+
+    Raises:
+        ConfigError: not of this form, or no goal at all.
+        UnknownNameError: no such metric; names the nearest.
+    """
+    goals = []
+    for part in filter(None, (piece.strip() for piece in text.split(","))):
+        match = _GOAL.match(part)
+        if match is None:
+            raise ConfigError("slo", part, 'expected limits such as "gap_p99<=150ms, ttft_p95<=2s"')
+        metric = _metric(match[1].lower())
+        unit = METRICS[metric].unit
+        limit = Fraction(_PARSERS.get(unit, _plain)(match[3], f"slo {match[1]}"))
+        goals.append(Goal(metric=metric, at_most=match[2] in ("<=", "≤", "<"), limit=limit))
+    if not goals:
+        raise ConfigError("slo", text, 'needs at least one limit, such as "gap_p99<=150ms"')
+    return tuple(goals)
+
+
+def _plain(text: object, field: str) -> Decimal:
+    return parse_decimal(text, field)
+
+
+def _metric(name: str) -> str:
+    """ttft_p95 and p95_ttft mean p95_ttft_ns; any metric of the catalog has its own name."""
+    words = name.removesuffix("_ns").split("_")
+    for latency, spread in (("_".join(words[:-1]), words[-1]), ("_".join(words[1:]), words[0])):
+        if latency in _LATENCIES and spread in _SPREADS:
+            return f"{spread}_{_LATENCIES[latency]}_ns"
+    metric = _SHORT.get(name, name)
+    if metric not in METRICS:
+        known = (*METRICS, *_SHORT, *(f"{latency}_{spread}" for latency in _LATENCIES for spread in _SPREADS))
+        raise UnknownNameError("metric in slo", name, known)
+    return metric

@@ -1,0 +1,94 @@
+"""What an operator can move, and the steps worth trying: from the setting as it is, each further than the last."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from typing import Any, Final
+
+from kvlab.errors import KvlabError
+from kvlab.scenarios import Scenario
+from kvlab.setting_table import settings_of
+from kvlab.settings import Value
+from kvlab.units import GIB
+
+Ladder = Callable[[Any], list[Value]]
+"""The current value -> values to try, nearest first."""
+
+
+def _lower(*percents: int) -> Ladder:
+    return lambda now: [now * percent // 100 for percent in percents]
+
+
+def _raise_to(*values: Value) -> Ladder:
+    return lambda now: [value for value in values if value > now]
+
+
+def _lower_to(*values: Value) -> Ladder:
+    return lambda now: [value for value in values if value < now]
+
+
+def _other(*values: Value) -> Ladder:
+    return lambda now: [value for value in values if value != now]
+
+
+def _plus(*steps: int) -> Ladder:
+    return lambda now: [now + step for step in steps]
+
+
+def _less_rate(now: Decimal) -> list[Value]:
+    return [now - step * Decimal("0.5") for step in range(1, 9) if now - step * Decimal("0.5") > 0]
+
+
+def _seqs(now: int) -> list[Value]:
+    """Down in steps of about an eighth, to 4; and up, as a limit may be too low."""
+    down = [now * percent // 100 for percent in (90, 80, 70, 62, 55, 48, 42, 37, 32, 28, 24, 20, 16, 12, 9, 6)]
+    return [value for value in (*down, now * 3 // 2, now * 2, now * 4) if value >= 4]
+
+
+LADDERS: Final[dict[str, Ladder]] = {
+    "preemption_mode": _other("recompute", "swap"),
+    "allocator": _other("paged"),
+    "block_size": _other(16, 32, 8),
+    "max_num_seqs": _seqs,
+    "headroom_blocks": _plus(16, 32, 64, 128, 256, 512),
+    "watermark": _raise_to(*map(Decimal, ("0.01", "0.02", "0.03", "0.05", "0.1"))),
+    "gpu_memory_utilization": _raise_to(*map(Decimal, ("0.91", "0.92", "0.93", "0.94", "0.95", "0.96", "0.97"))),
+    "kv_memory_bytes": _plus(*(step * GIB // 2 for step in range(1, 17))),
+    "swap_space_bytes": _plus(4 * GIB, 8 * GIB, 16 * GIB),
+    "kv_cache_dtype": _other("fp8"),
+    "max_tokens": _lower(75, 50, 25),
+    "max_num_batched_tokens": _other(512, 1024, 2048, 4096, 8192, 16384),
+    "long_prefill_token_threshold": _other(512, 1024, 2048),
+    "scheduler_reserve_full_isl": _other(True),
+    "enable_prefix_caching": _other(True),
+    "tensor_parallel_size": lambda now: [now * 2, now * 4],
+    "request_rate": _less_rate,
+}
+"""Setting -> its ladder. Every one of them has a price in `kvlab.prices`."""
+
+
+def levers(scenario: Scenario) -> dict[str, tuple[Value, ...]]:
+    """Setting -> values to try that this scenario can have."""
+    settings = scenario.settings()
+    found = {}
+    for name in [setting.name for setting in settings_of(scenario.rules) if setting.name in LADDERS]:
+        now = settings[name]
+        if now is None or (name == "request_rate" and not _has_a_rate(settings)):
+            continue
+        values = [value for value in dict.fromkeys(LADDERS[name](now)) if _can_be(scenario, name, value)]
+        if values:
+            found[name] = tuple(values)
+    return found
+
+
+def _has_a_rate(settings: Mapping[str, object]) -> bool:
+    return settings["trace"] is None and settings["arrivals"] != "closed-loop"
+
+
+def _can_be(scenario: Scenario, name: str, value: Value) -> bool:
+    try:
+        scenario.replace(**{name: value}).engine_config()
+    except KvlabError:
+        return False
+    return True

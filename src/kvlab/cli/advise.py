@@ -1,0 +1,114 @@
+"""`kvlab advise`: the cheapest fixes for a scenario and a service level."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from typing import Any, Final
+
+import click
+
+from kvlab.cli.options import ScenarioCommand, scenario_from, setting_options
+from kvlab.cli.terminal import Terminal, columns, stdout_terminal
+from kvlab.errors import ConfigError
+from kvlab.metrics import METRICS
+
+MAX_SEEDS: Final = 100
+_SHOWN: Final = 3
+"""Fixes that are shown with all their figures."""
+
+
+@click.command(cls=ScenarioCommand)
+@click.argument("scenario", metavar="NAME|FILE")
+@click.option("--seeds", metavar="N", type=int, default=3, help="Every fix must hold with so many seeds (default 3).")
+@click.option("--workers", metavar="N", type=int, help="Processes; by default one per processor.")
+@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
+@setting_options
+def advise(
+    scenario: str,
+    seeds: int,
+    workers: int | None,
+    as_json: bool,
+    assignments: tuple[str, ...],
+    **flags: Any,
+) -> int:
+    """The cheapest changes of settings with which NAME or the scenario in FILE keeps the limits of --slo.
+
+    \b
+    kvlab advise preemption-lab --slo "gap_max<=150ms, preemptions_per_1000<=10"
+    kvlab advise vllm-v1 --slo "ttft_p95<=2s, itl_p99<=200ms" --max-num-seqs 512
+
+    Here --slo limits figures of the whole run: a latency with _p50, _p95, _p99, _max or _mean, or any metric.
+    Single settings first, then two together where that is cheaper. Prices are points: a flag is cheap, memory costs
+    money, FP8 risks quality, turning users away is dearest. Exit status 1 if nothing helps.
+    """
+    from kvlab.advice.advise import NOTHING, find_fixes
+    from kvlab.advice.goals import parse_goals
+    from kvlab.sweeps.workers import local
+
+    if not 1 <= seeds <= MAX_SEEDS:
+        raise ConfigError("seeds", seeds, f"must be from 1 to {MAX_SEEDS}")
+    slo = flags.pop("slo")
+    if slo is None:
+        raise ConfigError("slo", None, 'is missing: what must hold? Such as --slo "gap_p99<=150ms, ttft_p95<=2s"')
+    base = scenario_from(scenario, flags, assignments)
+    first = base.traffic.seed
+    advice = find_fixes(base, parse_goals(str(slo)), seeds=range(first, first + seeds), executor=local(workers))
+    if as_json:
+        click.echo(json.dumps(advice.to_dict(), indent=2, ensure_ascii=False))
+    else:
+        click.echo(_page(advice, stdout_terminal()), nl=False)
+    return 1 if advice.verdict == NOTHING else 0
+
+
+def _page(advice: Any, terminal: Terminal) -> str:
+    lines = [terminal.style(advice.scenario.name, "bold"), ""]
+    lines += textwrap.wrap(_headline(advice), terminal.width)
+    for number, fix in enumerate(advice.fixes, 1):
+        lines += ["", *_fix(number, fix, terminal, with_figures=number <= _SHOWN)]
+    if advice.nearest is not None:
+        lines += ["", "Nearest to it:", *_fix(0, advice.nearest, terminal, with_figures=True)]
+    lines += ["", *textwrap.wrap(_small_print(advice), terminal.width)]
+    return terminal.render(lines)
+
+
+def _headline(advice: Any) -> str:
+    wanted = "; ".join(goal.text for goal in advice.goals)
+    usage = METRICS["peak_kv_usage_ratio"].format(advice.peak_kv_usage)
+    memory = f"The KV cache is full at times ({usage})." if advice.kv_is_bottleneck else (
+        f"The KV cache is not the bottleneck: {usage} at most, nothing is preempted."
+    )  # fmt: skip
+    found = {
+        "holds": "holds already.",
+        "fix": f"can be had in {len(advice.fixes)} {'way' if len(advice.fixes) == 1 else 'ways'}, the cheapest first.",
+        "nothing": "can't be had by any setting or pair of settings that was tried.",
+    }[advice.verdict]
+    return f"{wanted}: {found} {memory}"
+
+
+def _fix(number: int, fix: Any, terminal: Terminal, *, with_figures: bool) -> list[str]:
+    points = "1 point" if fix.price == 1 else f"{fix.price} points"
+    head = f"{f'{number}. ' if number else ''}{fix.text}"
+    lines = [f"{terminal.style(head, 'bold')}   {points}"]
+    lines += textwrap.wrap(" ".join(fix.reasons), terminal.width, initial_indent="   ", subsequent_indent="   ")
+    if with_figures:
+        lines += [f"   {line}" for line in columns([_figures(effect) for effect in fix.effects], "<>>>")]
+    elif fix.side_effects:
+        worse = ", ".join(METRICS[effect.metric].label for effect in fix.side_effects)
+        lines += textwrap.wrap(f"Worse: {worse}", terminal.width, initial_indent="   ", subsequent_indent="   ")
+    return lines
+
+
+def _figures(effect: Any) -> list[str]:
+    metric = METRICS[effect.metric]
+    before, after, low, high = (
+        metric.format(value) for value in (effect.before, effect.after, effect.low, effect.high)
+    )
+    interval = "" if low == high else f"{low} to {high}"
+    return [metric.label, before, f"-> {after}", f"{interval}{'  worse' if effect.is_worse else ''}"]
+
+
+def _small_print(advice: Any) -> str:
+    seeds = "one seed" if len(advice.seeds) == 1 else f"{len(advice.seeds)} seeds"
+    text = f"{advice.runs:,} runs; every fix holds with {seeds}, each change on the same requests."
+    return text if advice.complete else f"{text} The search for pairs stopped at its limit: there may be a cheaper one."

@@ -1,0 +1,118 @@
+"""The cheapest fix is found, holds with every seed, and says what it costs."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+
+import kvlab
+from kvlab.advice.advise import FIX, HOLDS, NOTHING, Advice, find_fixes
+from kvlab.advice.goals import Goal, parse_goals
+from kvlab.advice.levers import LADDERS, levers
+from kvlab.errors import ConfigError
+from kvlab.missions import Mission, judge, missions_for
+from kvlab.prices import PRICES, price_of
+from kvlab.scenarios import load
+from kvlab.setting_table import LABS, RULES, SETTINGS
+from kvlab.sweeps.workers import local
+
+MISSIONS = [mission for rules in LABS for mission in missions_for(rules)]
+
+
+def advice_on(mission: Mission) -> Advice:
+    scenario = mission.scenario()
+    now = scenario.settings()
+    return find_fixes(
+        scenario,
+        [Goal(metric=goal.metric, at_most=goal.op == "<=", limit=goal.limit_value) for goal in mission.goals],
+        seeds=(scenario.traffic.seed,),
+        levers={
+            name: [value for value in map(SETTINGS[name].parse, stops) if value != now[name]]
+            for name, stops in mission.levers.items()
+        },
+        executor=local(1),
+    )
+
+
+@pytest.mark.parametrize("mission", MISSIONS, ids=lambda mission: mission.id)
+def test_the_first_fix_of_every_mission_earns_three_stars(mission: Mission) -> None:
+    advice = advice_on(mission)
+    assert advice.verdict == FIX
+    fixed = mission.scenario().replace(**dict(advice.fixes[0].change))
+    verdict = judge(mission, fixed, kvlab.simulate(fixed, record=kvlab.METRICS).metrics)
+    assert verdict is not None
+    assert verdict.stars == 3
+    assert verdict.cost == advice.fixes[0].price
+
+
+def test_fixes_stand_by_price_and_hold_with_every_seed() -> None:
+    scenario = load("preemption-lab")
+    goals = parse_goals("gap_max<=150ms, preemptions_per_1000<=10")
+    moves = {"max_num_seqs": (56, 48, 44, 40), "headroom_blocks": (16, 128), "kv_cache_dtype": ("fp8",)}
+    advice = find_fixes(scenario, goals, seeds=(1, 2), levers=moves, executor=local(1))
+    assert [(fix.text, fix.price) for fix in advice.fixes] == [
+        ("headroom_blocks=128", 1), ("max_num_seqs=44", 2), ("kv_cache_dtype=fp8", 8),
+    ]  # fmt: skip
+    assert advice.kv_is_bottleneck
+    for fix in advice.fixes:
+        for seed in (1, 2):
+            run = kvlab.simulate(scenario.replace(**dict(fix.change), seed=seed), record=kvlab.METRICS)
+            assert all(goal.met_by(run.metrics.values()) for goal in goals)  # type: ignore[arg-type]
+    capped = advice.fixes[1]
+    assert "p95_ttft_ns" in [effect.metric for effect in capped.side_effects]
+    effect = next(effect for effect in capped.effects if effect.metric == "preemptions_per_1000")
+    assert effect.before is not None
+    assert effect.before > 50
+    assert effect.low == effect.after == effect.high == 0
+
+
+def test_a_service_level_that_holds_needs_no_fix() -> None:
+    advice = kvlab.advise(load("preemption-lab").replace(num_requests=20), "ttft_p95<=60s", seeds=1, workers=1)
+    assert (advice.verdict, advice.fixes, advice.runs) == (HOLDS, (), 1)
+    assert not advice.kv_is_bottleneck
+
+
+def test_where_nothing_helps_the_nearest_is_told() -> None:
+    scenario = load("preemption-lab").replace(num_requests=60)
+    moves = {"max_num_seqs": (32, 16), "headroom_blocks": (16,)}
+    advice = find_fixes(scenario, parse_goals("itl_p50<=1ms"), seeds=(1,), levers=moves, executor=local(1))
+    assert advice.verdict == NOTHING
+    assert advice.nearest is not None
+    assert advice.nearest.text == "max_num_seqs=16"
+    assert not advice.to_dict()["fixes"]
+
+
+def test_two_levers_together_where_that_is_cheaper() -> None:
+    mission = next(mission for mission in MISSIONS if mission.id == "cache-too-small")
+    advice = advice_on(mission)
+    assert len(advice.fixes[0].change) == 2
+
+
+def test_a_scenario_that_cannot_run_is_refused() -> None:
+    broken = load("block-table-lab").replace(kv_memory_bytes="64 KiB")
+    with pytest.raises(ConfigError, match="kv_memory_bytes"):
+        find_fixes(broken, parse_goals("ttft_p95<=2s"), seeds=(1,), executor=local(1))
+
+
+@pytest.mark.parametrize("rules", [rules for rules in RULES if rules != "vllm-v0"])
+def test_every_step_of_every_ladder_can_be_and_has_a_price(rules: str) -> None:
+    scenario = load(rules)
+    now = scenario.settings()
+    found = levers(scenario)
+    assert len(found) >= 5
+    for name, values in found.items():
+        for value in values:
+            assert value != now[name]
+            scenario.replace(**{name: value}).engine_config()
+            assert price_of(name, now[name], value) >= 0  # type: ignore[arg-type]
+
+
+def test_every_ladder_has_a_price() -> None:
+    assert set(LADDERS) <= set(PRICES)
+
+
+def test_the_rate_of_a_trace_or_of_users_who_wait_is_no_lever() -> None:
+    closed = load("preemption-lab").replace(arrivals="closed-loop", max_concurrency=8)
+    assert "request_rate" not in levers(closed)
+    assert levers(load("preemption-lab"))["request_rate"][0] == Decimal("3.1")
