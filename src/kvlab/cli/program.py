@@ -27,6 +27,7 @@ COMMANDS: Final = {
     "run": "Simulate a lab on drawn traffic or on a trace.",
     "compare": "Put runs side by side, with the change of every figure.",
     "advise": "The cheapest changes of settings that keep a service level.",
+    "plan": "The largest rate, the most users or the least memory within a service level.",
     "sweep": "Simulate every combination of settings, as one table.",
     "capacity": "How many tokens and requests fit on a GPU, and where its memory goes.",
     "calibrate": "Fit how long a step lasts to your own measurements.",
