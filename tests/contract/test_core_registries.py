@@ -10,7 +10,7 @@ from kvlab.core.admission import ADMISSION_RULES
 from kvlab.core.allocators import ALLOCATORS
 from kvlab.core.config import BlockTableLabConfig, PreemptionLabConfig
 from kvlab.core.cost import STEP_COSTS, context_cost, linear_cost
-from kvlab.core.preemption import PREEMPTION_MODES
+from kvlab.core.preemption import GROUP_PREEMPTION_MODES, PREEMPTION_MODES
 from kvlab.core.prefill import PREFILL_RULES
 from kvlab.core.queues import WAITING_ORDERS
 from kvlab.core.request import Request
@@ -65,6 +65,15 @@ def test_a_victim_is_swapped_only_into_space_that_is_there(name: str) -> None:
     for blocks, free in itertools.product(range(6), repeat=2):
         if PREEMPTION_MODES[name](blocks, free):
             assert 1 <= blocks <= free
+
+
+@pytest.mark.parametrize("name", GROUP_PREEMPTION_MODES)
+def test_a_group_is_swapped_only_into_space_that_is_there(name: str) -> None:
+    for samples, blocks, free in itertools.product(range(1, 4), range(1, 6), range(6)):
+        if GROUP_PREEMPTION_MODES[name](samples, blocks, free):
+            assert blocks <= free
+    assert GROUP_PREEMPTION_MODES[name](1, 1, 9) == (name == "swap")
+    assert GROUP_PREEMPTION_MODES[name](2, 1, 9) == (name != "recompute")
 
 
 @pytest.mark.parametrize("name", ADMISSION_RULES)

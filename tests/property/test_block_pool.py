@@ -1,4 +1,4 @@
-"""The paged pool against a model that counts holders block by block."""
+"""The paged pools against a model that counts holders block by block."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hypothesis.stateful import (
     rule,
 )
 
-from kvlab.core.blocks import BlockPool
+from kvlab.core.blocks import BlockPool, StackBlockPool
 
 Table = list[int]
 
@@ -30,9 +30,17 @@ class PoolMachine(RuleBasedStateMachine):
 
     @initialize(num_blocks=st.integers(1, 40))
     def start(self, num_blocks: int) -> None:
-        self.pool = BlockPool(num_blocks)
-        self.free = deque(range(num_blocks))
+        self.pool = self.new_pool(num_blocks)
+        self.free = deque(self.pool.free_blocks())
         self.holders = [0] * num_blocks
+
+    def new_pool(self, num_blocks: int) -> BlockPool:
+        """First in, first out."""
+        return BlockPool(num_blocks)
+
+    def now_free(self, block: int) -> None:
+        """Its place among the free blocks, the next to be taken in front."""
+        self.free.append(block)
 
     def _taken_from_the_front(self, count: int) -> Table:
         blocks = [self.free.popleft() for _ in range(count)]
@@ -46,7 +54,7 @@ class PoolMachine(RuleBasedStateMachine):
         for block in blocks:
             self.holders[block] -= 1
             if self.holders[block] == 0:
-                self.free.append(block)
+                self.now_free(block)
                 freed += 1
         return freed
 
@@ -93,8 +101,36 @@ class PoolMachine(RuleBasedStateMachine):
                 assert self.pool.is_shared(block) == (count > 1)
 
 
+class StackMachine(PoolMachine):
+    """The same for a stack."""
+
+    def new_pool(self, num_blocks: int) -> BlockPool:
+        """Last in, first out."""
+        return StackBlockPool(num_blocks)
+
+    def now_free(self, block: int) -> None:
+        """On top."""
+        self.free.appendleft(block)
+
+
 TestPool = PoolMachine.TestCase
-TestPool.settings = settings(max_examples=100, stateful_step_count=40, deadline=None, derandomize=True)
+TestStack = StackMachine.TestCase
+TestPool.settings = TestStack.settings = settings(
+    max_examples=100, stateful_step_count=40, deadline=None, derandomize=True
+)
+
+
+def test_a_queue_begins_with_the_lowest_number_and_a_stack_with_the_highest() -> None:
+    assert BlockPool(3).take(2) == [0, 1]
+    assert StackBlockPool(3).take(2) == [2, 1]
+
+
+def test_tables_grow_in_order() -> None:
+    for pool in (BlockPool(5), StackBlockPool(5)):
+        expected = pool.free_blocks()
+        tables: list[list[int]] = [[], [], []]
+        pool.extend_each(tables)
+        assert tables == [[block] for block in expected[:3]]
 
 
 def test_taking_more_than_is_free_is_the_callers_bug() -> None:
