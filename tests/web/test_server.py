@@ -133,16 +133,63 @@ def test_a_scenario_is_a_file_that_kvlab_reads(client: httpx.Client) -> None:
         ("lab=preemption-lab&prompt_tokens=50000&prefill_budget_tokens=1", 413, "duration_ns", None),
         ("lab=preemption-lab&arrivals=closed-loop&max_concurrency=100&output_tokens=1&prompt_tokens=1"
          "&duration_ns=1000 s", 413, "num_requests", 20_001),
+        ("lab=vllm-v1&model=/etc/passwd", 400, "model", "/etc/passwd"),
+        ("lab=vllm-v1&model=.", 400, "model", "."),
+        ("lab=vllm-v1&step_time=/etc/passwd", 400, "step_time", "/etc/passwd"),
+        ("lab=vllm-v1&step_time=here.json", 400, "step_time", "here.json"),
+        ("lab=vllm-v1&step_time=quick", 400, None, None),
+        ("lab=vllm-v1&gpu=abacus", 400, "gpu", "abacus"),
+        ("lab=vllm-v1&model=meta-llama/Llama-3.1-405B", 400, "max_model_len", 16384),
+        ("lab=vllm-v1&gpu_memory_utilization=0.8&num_gpu_blocks_override=5000", 400, "gpu_memory_utilization", "0.8"),
+        ("lab=vllm-v1&gpu=B300-SXM-288GB&block_size=1", 413, "block_size", None),
+        ("lab=vllm-v0", 400, "lab", "vllm-v0"),
     ],
 )  # fmt: skip
-def test_hostile_runs(client: httpx.Client, query: str, status: int, field: str, value: object) -> None:
+def test_hostile_runs(client: httpx.Client, query: str, status: int, field: str | None, value: object) -> None:
     for path in ("/api/run?", "/api/request?id=0&t=0&"):
         error = refused(client, path + query, status)
-        assert error["field"] == field
+        assert field is None or error["field"] == field
         if value is not None:
             assert error["value"] == value
         if status == 413:
             assert error["limit"] > 0
+
+
+def test_the_memory_of_a_server_that_would_not_start(client: httpx.Client) -> None:
+    answer = client.get("/api/memory?lab=vllm-v1&model=meta-llama/Llama-3.1-70B").json()
+    parts = {part["name"]: part["bytes"] for part in answer["parts"]}
+    assert parts["weights"] > answer["total_bytes"]
+    assert parts["kv"] == parts["free"] == 0
+    assert client.get("/api/memory?lab=preemption-lab").json() is None
+    assert refused(client, "/api/memory?lab=vllm-v1&model=/etc/passwd", 400)["field"] == "model"
+
+
+def test_a_pasted_command_is_a_setup(client: httpx.Client) -> None:
+    query = {"text": "vllm serve Qwen/Qwen3-8B --max-num-seqs 32 --port 8000", "gpu": "A100-SXM-80GB"}
+    answer = client.get("/api/command", params=query).json()
+    assert answer["changes"] == {
+        "model": "Qwen/Qwen3-8B", "gpu": "A100-SXM-80GB", "max_model_len": "none", "max_num_seqs": "32",
+    }  # fmt: skip
+    assert [each["from"] for each in answer["ignored"]] == ["--port"]
+    assert (
+        client.get("/api/run", params={"lab": "vllm-v1", "duration_ns": "5 s", **answer["changes"]}).status_code == 200
+    )
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ("", "command"),
+        ("text=rm -rf /", "command"),
+        ("text=vllm serve /etc/passwd&gpu=H100", "model"),
+        ("text=vllm serve Qwen/Qwen3-8B&gpu=abacus", "gpu"),
+        ("text=vllm serve Qwen/Qwen3-8B --no-such-flag&gpu=H100-SXM-80GB", "command"),
+        ("text=vllm serve Qwen/Qwen3-8B&gpu=H100-SXM-80GB&more=1", "more"),
+    ],
+)
+def test_hostile_commands(client: httpx.Client, query: str, field: str) -> None:
+    error = refused(client, "/api/command?" + query, 400)
+    assert field in (error["field"] or error["message"])
 
 
 def test_a_refusal_names_the_bounds_and_the_nearest_name(client: httpx.Client) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kvlab.errors import VllmCommandError
+from kvlab.errors import ConfigError, VllmCommandError
 from kvlab.setting_table import SETTINGS
 from kvlab.sizing.models import model
 from kvlab.vllm_flags import parse_command
@@ -25,6 +25,8 @@ def pasted(text: str, gpu: str) -> dict[str, Any]:
         parsed = parse_command(text)
     except VllmCommandError as error:
         raise VllmCommandError(error.problems, where="command") from None
+    except ConfigError as error:
+        raise ConfigError("command", error.value, error.remedy) from None
     name = parsed.settings.get("model")
     if isinstance(name, str):
         model(name)

@@ -57,12 +57,9 @@ def check_size(scenario: Scenario) -> None:
 
     Raises:
         LimitError: too many requests, samples or blocks.
-        ConfigError: a file of the server's machine, or a server that can't work.
-        UnknownNameError: no such model, GPU or step time.
+        ConfigError: lengths from a file of the server, or a server that can't work.
     """
     traffic = scenario.traffic
-    if isinstance(scenario.server, VllmV1Server):
-        _check_names(scenario.server)
     for field in ("prompt_tokens", "output_tokens"):
         text = getattr(traffic, field)
         if isinstance(parse_lengths(text, field), Empirical):
@@ -79,8 +76,16 @@ def check_size(scenario: Scenario) -> None:
         _check_blocks("kv_memory_bytes", config.num_blocks)
 
 
-def _check_names(server: VllmV1Server) -> None:
-    """The page reads no files of this machine: models and step times are those of the tables."""
+def check_names(scenario: Scenario) -> None:
+    """The page reads no files of this machine: models and step times are those of the tables.
+
+    Raises:
+        ConfigError: a file.
+        UnknownNameError: no such model.
+    """
+    server = scenario.server
+    if not isinstance(server, VllmV1Server):
+        return
     model(server.model)
     if "/" in server.step_time or "\\" in server.step_time or server.step_time.endswith(".json"):
         raise ConfigError("step_time", server.step_time, "the page reads no files; `kvlab run` does")

@@ -16,7 +16,7 @@ from kvlab.settings import NOT_SET
 from kvlab.units import NS_PER_S
 from kvlab.web.controls import base
 from kvlab.web.errors import URI_TOO_LONG, Refusal, RefusedError
-from kvlab.web.limits import MAX_QUERY_CHARS, check_size
+from kvlab.web.limits import MAX_QUERY_CHARS, check_names, check_size
 from kvlab.web.uploads import Upload
 from kvlab.workloads.traffic import DRAWN_ONLY
 
@@ -79,12 +79,24 @@ def take_client(fields: dict[str, str], header: str | None) -> str | None:
 
 
 def scenario_of(fields: Mapping[str, str], find_trace: FindTrace) -> Query:
-    """The scenario of `lab` and settings, within the page's limits.
+    """The scenario of `lab` and settings, within the page's limits, and able to start.
+
+    Raises:
+        KvlabError: as `read_scenario`, a server that would not start, or too much work.
+        RefusedError: no such trace.
+    """
+    query = read_scenario(fields, find_trace)
+    check_size(query.scenario)
+    return query
+
+
+def read_scenario(fields: Mapping[str, str], find_trace: FindTrace) -> Query:
+    """The scenario of `lab` and settings. It names nothing of this machine but an uploaded trace.
 
     A trace takes the place of drawn traffic whose knobs were moved before: what it has no use for is left out.
 
     Raises:
-        KvlabError: no such lab or setting, a value that can't work, or too much work.
+        KvlabError: no such lab or setting, or a value that can't work.
         RefusedError: no such trace.
     """
     settings = dict(fields)
@@ -102,7 +114,7 @@ def scenario_of(fields: Mapping[str, str], find_trace: FindTrace) -> Query:
         if upload.format is not None:
             settings.setdefault("trace_format", upload.format)
     scenario = base(lab).replace(**settings)
-    check_size(scenario)
+    check_names(scenario)
     return Query(scenario, upload)
 
 

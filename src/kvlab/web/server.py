@@ -29,8 +29,9 @@ from kvlab.web.jobs import Answer, DetailJob, Job, RunJob, TraceJob
 from kvlab.web.labs import tables
 from kvlab.web.limits import MAX_UPLOAD_BYTES
 from kvlab.web.pool import Pool
-from kvlab.web.queries import fields_of, scenario_of, take_client, take_moment
+from kvlab.web.queries import fields_of, read_scenario, scenario_of, take_client, take_moment
 from kvlab.web.uploads import Uploads, too_large
+from kvlab.web.waterfall import waterfall
 from kvlab.workloads.traces.formats import trace_format
 
 UPLOAD_S: Final = 60.0
@@ -94,6 +95,7 @@ class Server:
             Route("/api/run", self._guarded(self._run)),
             Route("/api/ahead", self._guarded(self._expect)),
             Route("/api/request", self._guarded(self._request)),
+            Route("/api/memory", self._guarded(self._memory)),
             Route("/api/command", self._guarded(self._command)),
             Route("/api/scenario", self._guarded(self._scenario)),
             Route("/api/trace", self._guarded(self._trace), methods=["POST"]),
@@ -231,6 +233,14 @@ class Server:
         if isinstance(answer, Refusal):
             return self._refused(answer, fields)
         return Response(answer, headers={"Cache-Control": "no-store"}, media_type="application/json")
+
+    async def _memory(self, request: Request) -> Response:
+        """The waterfall of a server, whether it would start or not."""
+        fields = fields_of(request.url.query)
+        take_client(fields, None)
+        found = read_scenario(fields, self._uploads.find)
+        document = json.dumps(waterfall(found.scenario.server))
+        return Response(document, headers={"Cache-Control": "no-store"}, media_type="application/json")
 
     async def _command(self, request: Request) -> Response:
         fields = fields_of(request.url.query)

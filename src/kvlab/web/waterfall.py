@@ -6,7 +6,6 @@ from typing import Any, Final
 
 from kvlab.servers import Server, VllmV1Server
 from kvlab.sizing.figures import ASSUMED, DERIVED, GIVEN, MEASURED
-from kvlab.sizing.memory import Waterfall
 from kvlab.units import format_bytes, format_number
 from kvlab.web.your_server import fits
 
@@ -26,13 +25,16 @@ def waterfall(server: Server) -> dict[str, Any] | None:
         return None
     capacity = fits(server)
     split, figures = capacity.waterfall, capacity.figures
-    parts = []
+    parts, notes = [], list(capacity.notes)
     if split is not None:
         for name, (label, figure) in _PARTS.items():
             found = figures[figure]
             parts.append(_part(name, label, int(found.value), found.provenance, found.source))
         free = "memory - all other parts: what gpu_memory_utilization leaves to others"
-        parts.append(_part("free", "Free", _free_bytes(split), DERIVED, free))
+        left = split.total_bytes - sum(part["bytes"] for part in parts)
+        parts.append(_part("free", "Free", left, DERIVED, free))
+        if left < 0:
+            notes.insert(0, f"That is {format_bytes(-left)} more than there is.")
     length = capacity.plan.max_model_len
     return {
         "gpu": server.gpu,
@@ -42,7 +44,7 @@ def waterfall(server: Server) -> dict[str, Any] | None:
         "parts": parts,
         "tokens": f"{capacity.kv_cache_tokens:,} tokens of KV in {capacity.num_gpu_blocks:,} blocks: "
         f"{format_number(capacity.max_concurrency)} requests of {length:,} tokens at once",
-        "notes": list(capacity.notes),
+        "notes": notes,
         "step_time": _step_time(server),
     }
 
@@ -56,11 +58,6 @@ def _part(name: str, label: str, size: int, provenance: str, source: str) -> dic
         "provenance": provenance,
         "source": source,
     }
-
-
-def _free_bytes(split: Waterfall) -> int:
-    graphs = 0 if split.graphs_counted else split.graph_bytes  # beside the utilisation
-    return max(0, split.total_bytes - split.usable_bytes - graphs)
 
 
 def _step_time(server: VllmV1Server) -> dict[str, str]:

@@ -34,7 +34,7 @@ def test_what_the_model_does_not_tell(lab: LabPage, tables: dict[str, Any]) -> N
     limits = lab.page.locator("#not-modelled")
     expect(limits).to_be_hidden()
     lab.page.get_by_text("What the model does not tell you").click()
-    expect(limits.locator("li")).to_have_text(tables["not_modelled"])
+    expect(limits.locator("li")).to_have_text(tables["labs"]["preemption-lab"]["not_modelled"])
 
 
 def test_the_first_load_is_small(visit: Visit) -> None:

@@ -183,12 +183,14 @@ def test_a_server_that_would_not_start_is_refused_with_a_remedy(visit: Visit, ta
     error = lab.page.locator("#error")
     expect(error).to_contain_text("CUDA out of memory")
     expect(error).to_contain_text("What helps: a GPU with more memory")
+    expect(lab.page.locator('#waterfall [data-part="weights"]')).to_contain_text("131 GiB")
     assert lab.tiles() == tiles
     assert len(lab.complaints) == 1  # the browser's own line about the status
     lab.complaints.clear()
     lab.page.get_by_role("button", name="Back to the run shown").click()
     lab.settle()
     expect(error).to_be_hidden()
+    expect(lab.page.locator('#waterfall [data-part="weights"]')).to_contain_text("15 GiB")
     assert "model" not in query(lab)
 
 

@@ -75,6 +75,15 @@ export async function fetchRequest(query, id, t, signal) {
 }
 
 /**
+ * Where the memory of a server goes, whether it would start or not; null for a lab.
+ * @param {string} query
+ * @returns {Promise<import("./types.js").Waterfall|null>}
+ */
+export async function fetchMemory(query) {
+  return (await ask(`api/memory?${query}`)).json();
+}
+
+/**
  * What a pasted command means.
  * @param {string} text
  * @param {string} gpu

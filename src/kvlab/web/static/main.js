@@ -62,7 +62,7 @@ async function start() {
   new Controls(session, store);
   new Command(session, store);
   new Tiles(session, store);
-  new WaterfallView(store);
+  new WaterfallView(session, store);
   const playback = new Playback(store);
   new MemoryMap(store);
   new Lanes(store, playback);

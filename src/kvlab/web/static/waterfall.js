@@ -1,5 +1,6 @@
 /** Where the memory of a GPU goes: one bar, one line per part, and where each figure is from. It moves with the run. */
 
+import { fetchMemory } from "./api.js";
 import { byId, cssVar, h } from "./dom.js";
 
 /** @typedef {import("./types.js").Waterfall} Waterfall */
@@ -9,11 +10,22 @@ export class WaterfallView {
   #drawn = "";
   #open = false;
 
-  /** @param {import("./store.js").Store} store */
-  constructor(store) {
+  /** @param {import("./session.js").Session} session @param {import("./store.js").Store} store */
+  constructor(session, store) {
+    this.session = session;
     this.box = byId("waterfall");
     this.notes = byId("waterfall-notes");
-    store.on(["payload", "lab"], ({ payload }) => this.#show(payload?.header.waterfall ?? null));
+    store.on(["payload", "lab", "error"], ({ payload, error }) => {
+      if (error && "model" in session.lab.defaults) void this.#refused();
+      else this.#show(payload?.header.waterfall ?? null);
+    });
+  }
+
+  /** A server that would not start has no run, but a bar that shows what is too large. */
+  async #refused() {
+    const { query } = this.session;
+    const split = await fetchMemory(query).catch(() => undefined); // nor has one that does not exist a bar
+    if (split !== undefined && query === this.session.query && this.session.store.state.error) this.#show(split);
   }
 
   /** @param {Waterfall|null} split */
