@@ -29,6 +29,7 @@ COMMANDS: Final = {
     "advise": "The cheapest changes of settings that keep a service level.",
     "plan": "The largest rate, the most users or the least memory within a service level.",
     "sweep": "Simulate every combination of settings, as one table.",
+    "report": "Draw a sweep: heatmaps, curves, the Pareto front.",
     "capacity": "How many tokens and requests fit on a GPU, and where its memory goes.",
     "calibrate": "Fit how long a step lasts to your own measurements.",
     "explain": "Say what a metric or a setting means, and what engines call it.",
@@ -36,7 +37,9 @@ COMMANDS: Final = {
     "verify": "Replay goldens with both engines, and show the first difference.",
     "validate": "Rebuild the page that compares kvlab with real servers.",
 }
-"""Name -> what it does. The command is the attribute of that name in `kvlab.cli.NAME`."""
+"""Name -> what it does. The command is the attribute of that name in `kvlab.cli.NAME`, but see `_ELSEWHERE`."""
+_ELSEWHERE: Final = {"report": "sweep_report"}
+"""Commands in a module of another name."""
 
 
 class LazyGroup(click.Group):
@@ -50,7 +53,7 @@ class LazyGroup(click.Group):
         """Imports the one command that is asked for."""
         if cmd_name not in COMMANDS:
             return None
-        command = getattr(import_module(f"kvlab.cli.{cmd_name}"), cmd_name)
+        command = getattr(import_module(f"kvlab.cli.{_ELSEWHERE.get(cmd_name, cmd_name)}"), cmd_name)
         assert isinstance(command, click.Command)
         return command
 
