@@ -45,7 +45,7 @@ def test_one_html_file_that_needs_no_network(flat: Path) -> None:
     assert text.count("<h2>") == 5
     assert "6 points along max_num_seqs, num_requests, 2 seeds" in text
     assert 'src="http' not in text
-    assert text == write_report(flat, flat / "again.html").read_text().replace("again", "report")
+    assert text == write_report(flat, flat / "again.html").read_text()
 
 
 @pytest.mark.parametrize("kind", ["png", "svg"])
