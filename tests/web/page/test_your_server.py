@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -237,6 +238,27 @@ def test_a_pasted_command_becomes_the_setup(visit: Visit, tables: dict[str, Any]
     lab.page.locator("#command-take").click()
     expect(lab.page.locator("#command-said")).to_contain_text("--no-such-flag")
     lab.complaints.clear()
+
+
+def test_a_trace_with_block_hashes_hits_the_prefix_cache(visit: Visit, tmp_path: Path) -> None:
+    """Conversations of 20 users with one system prompt: each turn begins as the one before."""
+    rows = [
+        {"timestamp": 6_000 * turn + 190 * user, "input_length": 512 * (2 + turn) + 100, "output_length": 40 + user,
+         "hash_ids": [0, *(100 * (user + 1) + block for block in range(turn + 1)), 100 * (user + 1) + 50 + turn]}
+        for turn in range(3) for user in range(20)
+    ]  # fmt: skip
+    path = tmp_path / "conversations.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    lab = visit(f"{HERE}&arrivals=closed-loop&max_concurrency=8&num_requests=40")
+    assert lab.tiles()["prefix_hit_ratio"] == "0 %"
+    lab.page.locator("#trace-file").set_input_files(path)
+    lab.page.locator("#trace-drop").wait_for()
+    lab.settle()
+    expect(lab.page.locator("#accounting")).to_have_text("60 arrived = 60 finished + 0 rejected")
+    assert query(lab).keys() == {"lab", "trace"}
+    assert float(lab.tiles()["prefix_hit_ratio"].split()[0]) > 50
+    for name in ("arrivals", "prompt_tokens", "request_rate"):
+        expect(lab.slider(name)).to_be_disabled()
 
 
 def test_blocks_of_the_cache_are_told_from_free_ones(visit: Visit) -> None:

@@ -36,7 +36,9 @@ export class Share {
       h("h2", {}, "Share"),
       row("Link", this.link(), "share-link", "Link copied."),
       row("The same numbers on the command line", header.command, "share-command", "Command copied."),
-      row("Flags for vllm serve", header.flags, "share-flags", "Flags copied."),
+      header.flags.startsWith("vllm serve")
+        ? row("The command that starts this server", header.flags, "share-flags", "Command copied.")
+        : row("Flags for vllm serve", header.flags, "share-flags", "Flags copied."),
       h(
         "div",
         { class: "buttons" },

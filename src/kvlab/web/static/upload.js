@@ -14,6 +14,7 @@ export const DRAWN_FIELDS = [
   "request_rate",
   "arrivals",
   "max_concurrency",
+  "num_requests",
   "prompt_tokens",
   "output_tokens",
   "longer_answers",
