@@ -10,7 +10,7 @@ import pytest
 import kvlab
 from kvlab.errors import UnknownNameError
 from kvlab.prices import PRICES, Price, To, cost_of, price_of
-from kvlab.setting_table import SETTINGS
+from kvlab.setting_table import RULES, SETTINGS
 from kvlab.units import GIB
 
 
@@ -55,7 +55,7 @@ def test_prices(field: str, before: Any, after: Any, points: int) -> None:
 
 @pytest.mark.parametrize("field", PRICES)
 def test_staying_costs_nothing(field: str) -> None:
-    values = {**kvlab.scenario("block-table-lab").settings(), **kvlab.scenario("preemption-lab").settings()}
+    values = {name: value for rules in RULES for name, value in kvlab.scenario(rules).settings().items()}
     value: Any = values[field]
     assert price_of(field, value, value) == 0
 
@@ -80,6 +80,12 @@ def test_the_words_of_the_table() -> None:
         "gpu_memory_utilization": "Raise it: 1 point per started 1 %; lower it: free",
         "kv_memory_bytes": "Raise it: 1 point per started 512 MiB; lower it: free",
         "kv_cache_dtype": "To fp8: 8 points; otherwise: free",
+        "watermark": "Raise it: 1 point per started 5 %; lower it: free",
+        "max_num_batched_tokens": "Raise it: 1 point; lower it: 1 point",
+        "long_prefill_token_threshold": "Raise it: 1 point; lower it: 1 point",
+        "scheduler_reserve_full_isl": "Change it: 1 point",
+        "enable_prefix_caching": "Change it: 1 point",
+        "tensor_parallel_size": "Raise it: 40 points; lower it: free",
         "request_rate": "Raise it: free; lower it: 10 points per started 0.5 requests/s",
     }
 

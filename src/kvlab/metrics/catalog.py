@@ -199,7 +199,8 @@ _GROUPS: Final[dict[str, tuple[_Row, ...]]] = {  # name, label, unit, better, so
     ),
     "requests": (
         ("arrived", "Arrived", "requests", None, _MODEL,
-         "requests that came; arrived = finished + rejected (+ unfinished, where a run was stopped or could not go on)"),
+         "requests that came; arrived = finished + rejected (+ unfinished, where a run was stopped or could not go "
+         "on)"),
         ("finished", "Finished", "requests", "higher", _MODEL,
          "requests whose last sample emitted its last token; latencies and percentiles are over these"),
         ("rejected", "Rejected", "requests", "lower", _LAB1,
