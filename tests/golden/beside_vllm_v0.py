@@ -124,7 +124,17 @@ class Server:
         self._outputs: dict[str, tuple[int, ...]] = {}
         self._samples = 1_000_000
         self.scheduler = self._watched()(limits, cache, None)
-        self.scheduler.block_manager.watermark_blocks = config.watermark_blocks
+        manager = self.scheduler.block_manager
+        manager.watermark_blocks = config.watermark_blocks
+        self._can_swap_in, manager.can_swap_in = manager.can_swap_in, self._freeing
+
+    def _freeing(self, group: Any, *rest: Any) -> Any:
+        """`can_swap_in`, but who can never come back gives its blocks back at once."""
+        status = self._can_swap_in(group, *rest)
+        if status == self._vllm.scheduler.AllocStatus.NEVER:
+            for sample in group.seqs:
+                self.scheduler.free_seq(sample)
+        return status
 
     def _watched(self) -> Any:
         """The scheduler class, which says whom it preempts, and lets ended samples leave a group that is recomputed."""
@@ -173,9 +183,6 @@ class Server:
         self.preempted.clear()
         swapped = {group.request_id for group in self.scheduler.swapped}
         _, outputs, _ = self.scheduler.schedule()
-        for group in outputs.ignored_seq_groups:
-            for sample in group.seqs:
-                self.scheduler.free_seq(sample)
         scheduled = list(outputs.scheduled_seq_groups)
         admitted = [int(one.seq_group.request_id) for one in scheduled[: outputs.num_prefill_groups]]
         resumed = [int(group.request_id) for group in self.scheduler.running if group.request_id in swapped]
