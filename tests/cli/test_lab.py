@@ -68,7 +68,7 @@ def test_it_serves_until_it_is_ended(end: signal.Signals) -> None:
     with lab("--port", "0") as (process, lines):
         address = lines[-1].removeprefix("kvlab lab: ")
         with urllib.request.urlopen(address + "api/labs", timeout=60) as answer:
-            assert set(json.load(answer)["labs"]) == {"preemption-lab", "block-table-lab"}
+            assert set(json.load(answer)["labs"]) == {"preemption-lab", "block-table-lab", "vllm-v1"}
         workers = children_of(process.pid)
         assert len(workers) >= 2
         # a run that takes seconds, and a file that never comes whole

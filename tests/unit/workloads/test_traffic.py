@@ -65,7 +65,7 @@ FROZEN = {
 
 @pytest.mark.parametrize(("digest", "traffic"), FROZEN.items(), ids=[t.arrivals for t in FROZEN.values()])
 def test_20_000_requests_are_the_same_on_every_machine(digest: str, traffic: Traffic) -> None:
-    rows = [tuple(row) for row in requests(replace(traffic, num_requests=20_000))]
+    rows = [tuple(row[:5]) for row in requests(replace(traffic, num_requests=20_000))]  # what else it has is not drawn
     assert hashlib.sha256(repr(rows).encode()).hexdigest()[:16] == digest
 
 
