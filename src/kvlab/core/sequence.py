@@ -16,7 +16,9 @@ NEVER: Final = 1 << 62
 class Seq:
     """One sample of a request."""
 
-    __slots__ = ("copied", "growth_step", "initial_blocks", "job", "order", "output", "phase", "sample", "table")
+    __slots__ = (
+        "copied", "growth_step", "initial_blocks", "job", "logged", "order", "output", "phase", "sample", "table",
+    )  # fmt: skip
 
     def __init__(self, job: Job, sample: int, output: int) -> None:
         self.job = job
@@ -32,6 +34,8 @@ class Seq:
         """The first step of this stay that adds a block."""
         self.initial_blocks = 0
         self.copied: Copied | None = None
+        self.logged: tuple[int, ...] = ()
+        """The table in the latest record of this stay, which the next one shares if nothing was added."""
 
 
 class Job:

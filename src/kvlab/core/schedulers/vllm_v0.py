@@ -207,6 +207,7 @@ class VllmV0:
             self._admissions += 1
             seq.order = self._admissions
             seq.initial_blocks = len(seq.table)
+            seq.logged = ()
         self.running[job.id] = job
         self.num_running += samples
         self._book_sharing(job, +1)
@@ -254,6 +255,7 @@ class VllmV0:
         source = seq.table[-1]
         seq.copied = Copied(step + self._pauses, len(seq.table) - 1, source)
         seq.table[-1] = self.gpu.take(1)[0]
+        seq.logged = ()
         self.gpu.give_back([source])
         self.cow_copies += 1
 
@@ -377,13 +379,28 @@ class VllmV0:
         """The record of a sample's stay, from decode steps to steps of the log."""
         if self.stays is None:
             return
-        pauses, first = self._pauses, seq.job.stay_step
-        growth_step = seq.growth_step
-        stay = stay_of(seq, end_step + pauses, self.block_size, why)._replace(
-            decode_step=first + pauses if first < end_step else None,
-            growth_step=NEVER if growth_step == NEVER else growth_step + pauses,
+        job, pauses, growth_step = seq.job, self._pauses, seq.growth_step
+        if len(seq.logged) != len(seq.table):
+            seq.logged = tuple(seq.table)
+        self.stays.append(
+            Stay(  # not by `stay_of` and a change: there are as many as decodes that pause
+                job.id,
+                seq.sample,
+                seq.order,
+                job.request.arrival_ns,
+                False,
+                job.start_step,
+                end_step + pauses,
+                job.stay_step + pauses if job.stay_step < end_step else None,
+                seq.initial_blocks,
+                NEVER if growth_step == NEVER else growth_step + pauses,
+                self.block_size,
+                seq.logged,
+                seq.copied,
+                None,
+                why,
+            )
         )
-        self.stays.append(stay)
 
     def _log_cpu_stay(self, job: Job, step: int, why: str) -> None:
         """Records of the samples' time in the swap space."""
