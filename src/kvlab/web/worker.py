@@ -20,6 +20,8 @@ from kvlab.web.jobs import Answer, Desk, Job
 
 _MAX_BYTES: Final = 3 * 2**30
 """Memory of a worker: an upload may unfold to more than the limits of its bytes and rows tell."""
+_NICE: Final = 5
+"""On a small machine the browser comes first: what is computed is of no use before it is painted."""
 _QUIET_S: Final = 0.25
 _JOBS_PER_SWEEP: Final = 64
 """Without a quiet moment in between."""
@@ -139,6 +141,8 @@ def main() -> None:
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _bound_memory()
+    with contextlib.suppress(AttributeError, OSError):  # not on Windows
+        os.nice(_NICE)
     sink = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever prints must not come between answers
     with contextlib.suppress(BrokenPipeError):
