@@ -15,7 +15,7 @@ TYPE_CHECKING = False  # as in `typing`, whose import Ctrl-C could still break i
 if TYPE_CHECKING:
     from typing import Any
 
-    from kvlab.api import advise, compare, scenario, simulate, sweep
+    from kvlab.api import advise, compare, plan, scenario, simulate, sweep
     from kvlab.core.config import EVERYTHING, METRICS, Recording, Slo
     from kvlab.errors import KvlabError
     from kvlab.results import Run
@@ -37,6 +37,7 @@ __all__ = [
     "advise",
     "capacity",
     "compare",
+    "plan",
     "scenario",
     "simulate",
     "sweep",
@@ -55,6 +56,7 @@ _HOMES = {
     "advise": "kvlab.api",
     "capacity": "kvlab.sizing.compute",
     "compare": "kvlab.api",
+    "plan": "kvlab.api",
     "scenario": "kvlab.api",
     "simulate": "kvlab.api",
     "sweep": "kvlab.api",

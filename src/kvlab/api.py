@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kvlab.advice.advise import Advice
+    from kvlab.advice.plan import Plan
     from kvlab.comparison import Comparison
     from kvlab.results import Run
     from kvlab.sweeps.sweep import Sweep
@@ -85,7 +86,7 @@ def sweep(
 
     >>> few = sweep("preemption-lab", max_num_seqs=[32, 64], num_requests=[50], workers=1)
     >>> [(row.settings["max_num_seqs"], row.outcome.metrics["peak_running"]) for row in few.rows]
-    [(32, 32), (64, 36)]
+    [(32, 32), (64, 35)]
 
     Args:
         seeds: runs of every point: so many from the scenario's seed on, or these.
@@ -123,7 +124,7 @@ def advise(
 
     >>> advice = advise("preemption-lab", "gap_max<=150ms", seeds=1, workers=1)
     >>> advice.verdict, advice.fixes[0].text, advice.fixes[0].price
-    ('fix', 'headroom_blocks=128', 1)
+    ('fix', 'headroom_blocks=64', 1)
 
     Args:
         goals: limits on metrics of a run, such as "gap_p99<=150ms, ttft_p95<=2s, throughput>=700".
@@ -141,6 +142,51 @@ def advise(
     first = base.traffic.seed
     tried = range(first, first + seeds) if isinstance(seeds, int) else seeds
     return find_fixes(base, parse_goals(goals), seeds=tried, executor=local(workers))
+
+
+def plan(
+    scenario: Scenario | str | Path,
+    goals: str,
+    *,
+    largest: str | None = None,
+    least: str | None = None,
+    step: object = None,
+    seeds: int | Sequence[int] = 5,
+    workers: int | None = None,
+) -> Plan:
+    """How far a setting can go within a service level: the largest request_rate, or another setting's largest or least.
+
+    >>> found = plan("preemption-lab", "ttft_p95<=2s", seeds=1, workers=1)
+    >>> found.answer, found.interval
+    (Decimal('3.0'), (Decimal('3.0'), Decimal('3.0')))
+
+    Args:
+        goals: limits on metrics of a run, such as "gap_p99<=150ms, ttft_p95<=2s".
+        largest, least: the setting; request_rate's largest value by default.
+        step: the answer is a multiple of it.
+        seeds: each has a limit of its own.
+        workers: processes; by default one per processor.
+    Raises:
+        ConfigError: both largest and least, or a setting that can't be planned.
+        UnknownNameError: no such setting or metric.
+    """
+    from kvlab.advice.goals import parse_goals
+    from kvlab.advice.plan import find_limit
+    from kvlab.sweeps.workers import local
+
+    if largest is not None and least is not None:
+        raise ConfigError("least", least, "give either largest or least")
+    base = scenario if isinstance(scenario, Scenario) else _load(scenario)
+    first = base.traffic.seed
+    return find_limit(
+        base,
+        least or largest or "request_rate",
+        parse_goals(goals),
+        largest=least is None,
+        seeds=range(first, first + seeds) if isinstance(seeds, int) else seeds,
+        step=step,
+        executor=local(workers),
+    )
 
 
 def _load(name_or_path: object) -> Scenario:

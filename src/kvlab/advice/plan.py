@@ -106,7 +106,7 @@ def find_limit(
     *,
     largest: bool = True,
     seeds: Sequence[int] = (),
-    step: Value = None,
+    step: object = None,
     executor: Executor | None = None,
 ) -> Plan:
     """The largest (or least) value of a numeric setting with which all goals hold, for each seed.
@@ -142,7 +142,7 @@ def find_limit(
     )
 
 
-def _checked(setting: Setting, step: Value) -> Decimal:
+def _checked(setting: Setting, step: object) -> Decimal:
     width = _number(setting.kind.parse(step, setting.name))
     if width <= 0:
         raise ConfigError("step", step, "must be more than 0")
