@@ -45,7 +45,7 @@ def parse_axis(text: str, rules: str) -> Axis:
     """The axis that a text such as "max_num_seqs=16,32,64" means under these rules.
 
     >>> parse_axis("request_rate=2:3:0.5", "preemption-lab").values
-    ((Decimal('2.0'),), (Decimal('2.5'),), (Decimal('3.0'),))
+    ((Decimal('2'),), (Decimal('2.5'),), (Decimal('3'),))
 
     Raises:
         ConfigError: no such form, no value, or one that the setting can't have.
