@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from kvlab.core.config import VllmV1Config
+from typing import Final
+
+from kvlab.core.config import VllmV0Config, VllmV1Config
 from kvlab.core.step_time import StepLoad, chunk_pairs
 from kvlab.results import Run
 from kvlab.scenarios import Scenario
-from kvlab.servers import LINEAR
+from kvlab.servers import LINEAR, VllmServer
 from kvlab.step_time.profiles import Profile
+
+_STAGES: Final = "pipeline stages: one step at a time, through all of them; the real throughput is higher"
 
 
 def timing_notes(run: Run, scenario: Scenario) -> list[str]:
     """Sentences about the step times of a server; none for the labs, whose times are settings."""
-    config = run.config
-    if not isinstance(config, VllmV1Config):
+    config, server = run.config, scenario.server
+    if not isinstance(config, VllmV1Config | VllmV0Config) or not isinstance(server, VllmServer):
         return []
-    profile = scenario.server.profile()  # type: ignore[union-attr] # these rules have one
+    profile = server.profile()
     if profile is None:
         return [f"{LINEAR}: base_ns, per_seq_ns and per_prefill_token_ns as they are set"]
     beyond = profile.extrapolated(largest_load(run, config))
-    return [*_origin(profile), *(f"extrapolated: {figure}" for figure in beyond)]
+    stages = [_STAGES] if getattr(server, "pipeline_parallel_size", 1) > 1 else []
+    return [*_origin(profile), *(f"extrapolated: {figure}" for figure in beyond), *stages]
 
 
 def _origin(profile: Profile) -> list[str]:
@@ -29,7 +34,7 @@ def _origin(profile: Profile) -> list[str]:
     return [f"assumed: a roofline of {profile.gpu} and {profile.model}", *band]
 
 
-def largest_load(run: Run, config: VllmV1Config) -> StepLoad:
+def largest_load(run: Run, config: VllmV1Config | VllmV0Config) -> StepLoad:
     """The largest value of each figure of the load over a run's steps, or a bound of it; 0 without prefill.
 
     What prefill chunks read is bounded by the longest prompt that one chunk can end.

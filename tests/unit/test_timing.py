@@ -28,6 +28,14 @@ def test_a_roofline_is_called_assumed_with_its_band() -> None:
     assert band.endswith("% off either way")
 
 
+def test_pipeline_stages_are_said_to_be_one_step_at_a_time() -> None:
+    assert any(note.startswith("pipeline stages") for note in notes(gpu="A100-80GB", pipeline_parallel_size=2, **SMALL))
+
+
+def test_the_rules_before_v1_say_so_too() -> None:
+    assert notes("vllm-v0", gpu="A100-80GB", **SMALL)[0].startswith("measured: a100-llama-3.1-8b (")
+
+
 def test_settings_are_called_settings() -> None:
     assert notes(step_time="linear", **SMALL)[0].startswith("linear: ")
 
