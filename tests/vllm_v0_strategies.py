@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from hypothesis import strategies as st
-from tests.strategies import MS, ClosedLoop
-from tests.vllm_strategies import step_times
 
 from kvlab.core.config import Slo, VllmV0Config
 from kvlab.core.request import OpenLoop, Request, RequestSource
+from tests.strategies import MS, ClosedLoop
+from tests.vllm_strategies import step_times
 
 
 @dataclass(frozen=True)

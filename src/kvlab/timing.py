@@ -9,7 +9,9 @@ from kvlab.core.step_time import StepLoad, chunk_pairs
 from kvlab.results import Run
 from kvlab.scenarios import Scenario
 from kvlab.servers import LINEAR, VllmServer
-from kvlab.step_time.profiles import Profile
+from kvlab.sizing.dtypes import AUTO
+from kvlab.sizing.gpus import gpu
+from kvlab.step_time.profiles import Profile, plain
 
 _STAGES: Final = "pipeline stages: one step at a time, through all of them; the real throughput is higher"
 
@@ -22,9 +24,21 @@ def timing_notes(run: Run, scenario: Scenario) -> list[str]:
     profile = server.profile()
     if profile is None:
         return [f"{LINEAR}: base_ns, per_seq_ns and per_prefill_token_ns as they are set"]
+    elsewhere = _elsewhere(profile, server)
     beyond = profile.extrapolated(largest_load(run, config))
     stages = [_STAGES] if getattr(server, "pipeline_parallel_size", 1) > 1 else []
-    return [*_origin(profile), *(f"extrapolated: {figure}" for figure in beyond), *stages]
+    return [*_origin(profile), *elsewhere, *(f"extrapolated: {figure}" for figure in beyond), *stages]
+
+
+def _elsewhere(profile: Profile, server: VllmServer) -> list[str]:
+    """Where a profile was chosen by name or file that is of something else."""
+    if profile.assumed or server.step_time == AUTO:
+        return []
+    wanted, found = (server.gpu, server.model), (profile.gpu, profile.model)
+    gpus = {plain(server.gpu), plain(gpu(server.gpu).name)}
+    if plain(profile.gpu) in gpus and plain(profile.model) == plain(server.model):
+        return []
+    return [f"of another server: {found[0]}, {found[1]}, not {wanted[0]}, {wanted[1]}"]
 
 
 def _origin(profile: Profile) -> list[str]:

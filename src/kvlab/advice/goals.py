@@ -80,10 +80,21 @@ def parse_goals(text: str) -> tuple[Goal, ...]:
         metric = _metric(match[1].lower())
         unit = METRICS[metric].unit
         limit = Fraction(_PARSERS.get(unit, _plain)(match[3], f"slo {match[1]}"))
+        _check_limit(match[1], match[3], unit, limit)
         goals.append(Goal(metric=metric, at_most=match[2] in ("<=", "≤", "<"), limit=limit))
     if not goals:
         raise ConfigError("slo", text, 'needs at least one limit, such as "gap_p99<=150ms"')
     return tuple(goals)
+
+
+def _check_limit(name: str, text: str, unit: str, limit: Fraction) -> None:
+    """What was hardly meant: a time without a unit, a share of more than all, less than nothing."""
+    if unit == "ns" and text.strip().replace(".", "", 1).isdigit():
+        raise ConfigError(f"slo {name}", text, "needs a unit, such as 150ms or 2s")
+    if limit < 0:
+        raise ConfigError(f"slo {name}", text, "can't be negative")
+    if unit == "ratio" and limit > 1:
+        raise ConfigError(f"slo {name}", text, f"is more than all of it; {text} % is written {text.rstrip('% ')}%")
 
 
 def _plain(text: object, field: str) -> Decimal:

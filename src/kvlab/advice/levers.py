@@ -43,7 +43,7 @@ def _less_rate(now: Decimal) -> list[Value]:
 def _seqs(now: int) -> list[Value]:
     """Down in steps of about an eighth, to 4; and up, as a limit may be too low."""
     down = [now * percent // 100 for percent in (90, 80, 70, 62, 55, 48, 42, 37, 32, 28, 24, 20, 16, 12, 9, 6)]
-    return [value for value in (*down, now * 3 // 2, now * 2, now * 4) if value >= 4]
+    return [value for value in (*down, now * 3 // 2, *(now * 2**power for power in range(1, 6))) if value >= 4]
 
 
 LADDERS: Final[dict[str, Ladder]] = {

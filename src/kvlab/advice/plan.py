@@ -29,7 +29,8 @@ _STEPS: Final[dict[Kind, Decimal]] = {
     SIZE: Decimal(64 * MIB),
 }
 """Smallest difference that matters, by kind of setting."""
-_MOST_DOUBLINGS: Final = 24
+_MOST_DOUBLINGS: Final = 7
+"""A limit that isn't met at 128 times the value that is set is called open."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +129,7 @@ def find_limit(
     first = scenario.traffic.seed
     tried = tuple(seeds) or tuple(range(first, first + 5))
     width = _STEPS[setting.kind] if step is None else Decimal(str(_checked(setting, step)))
+    _check_start(scenario, setting, width)
     search = _Search(scenario, setting, goals, width, largest=largest, executor=executor or local())
     limits = search.limits(_number(start), tried)
     return Plan(
@@ -140,6 +142,23 @@ def find_limit(
         step=setting.parse(_shown(setting, width)),
         runs=search.runs,
     )
+
+
+def _check_start(scenario: Scenario, setting: Setting, step: Decimal) -> None:
+    """Raises what is wrong with the scenario itself, or with moving that setting in it at all."""
+    scenario.engine_config()
+    scenario.source().next_arrival_ns()
+    now = _number(scenario.settings()[setting.name])
+    problem: KvlabError | None = None
+    for value in (now + step, now - step):
+        try:
+            scenario.replace(**{setting.name: _shown(setting, value)})
+        except KvlabError as error:
+            problem = error
+        else:
+            return
+    assert problem is not None
+    raise problem
 
 
 def _checked(setting: Setting, step: object) -> Decimal:

@@ -80,7 +80,7 @@ def _headline(advice: Any) -> str:
     )  # fmt: skip
     found = {
         "holds": "holds already.",
-        "fix": f"can be had in {len(advice.fixes)} {'way' if len(advice.fixes) == 1 else 'ways'}, the cheapest first.",
+        "fix": f"{len(advice.fixes)} of the changes that were tried will do, the cheapest first.",
         "nothing": "can't be had by any setting or pair of settings that was tried.",
     }[advice.verdict]
     return f"{wanted}: {found} {memory}"

@@ -10,6 +10,7 @@ import click
 
 from kvlab.cli.terminal import Terminal, columns, stdout_terminal
 from kvlab.core.step_time import DecodeLaw, KneeStepTime, MixedLaw, TwoLawStepTime
+from kvlab.errors import ConfigError
 from kvlab.files import write_file
 from kvlab.step_time.calibration import KINDS, About, Calibration
 from kvlab.step_time.calibration import calibrate as fit
@@ -69,6 +70,8 @@ def calibrate(
     about = About(
         name=name or Path(files[0]).stem, gpu=gpu, model=model, tp=tp, engine_version=engine_version, measured_in=year
     )
+    if out is not None and any(out.resolve() == Path(file).resolve() for file in files):
+        raise ConfigError("out", str(out), "is one of the files of measurements: give another name")
     found = fit([read_measurements(file) for file in files], about, kind)
     text = found.profile.to_json()
     if out is not None:

@@ -67,6 +67,8 @@ def plan(
         raise ConfigError("slo", None, 'is missing: what must hold? Such as --slo "gap_p99<=150ms, ttft_p95<=2s"')
     field = (least or largest or "request_rate").replace("-", "_")
     rates = [] if profile is None else [parse_decimal(part, "profile") for part in profile.split(",")]
+    if any(rate < 0 for rate in rates):
+        raise ConfigError("profile", profile, "rates can't be negative")
     if rates and field != "request_rate":
         raise ConfigError("profile", profile, "needs the largest request_rate")
     base = scenario_from(scenario, flags, assignments)

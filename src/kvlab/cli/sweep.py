@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import click
 
-from kvlab.cli.options import ScenarioCommand, scenario_from, setting_options
+from kvlab.cli.options import ScenarioCommand, given_settings, scenario_from, setting_options
 from kvlab.errors import ConfigError
 from kvlab.units import format_duration
 
@@ -66,6 +66,7 @@ def sweep(
     if sample is not None and sample < 1:
         raise ConfigError("sample", sample, "must be at least 1")
     parsed = [parse_axis(axis, base.rules) for axis in axes]
+    _check_flags([name for axis in parsed for name in axis.names], given_settings(flags, assignments))
     seed = base.traffic.seed
     points = list(grid(parsed) if sample is None else hypercube(parsed, sample, seed))
     folder = Path(out)
@@ -96,6 +97,12 @@ def sweep(
         where = ", ".join(f"{name}={value}" for name, value in first.settings.items())
         click.echo(f"the first that failed: {where}: {first.outcome.error}", err=True)
     return 1 if failed == len(done.rows) else 0
+
+
+def _check_flags(axes: list[str], given: dict[str, object]) -> None:
+    for name in axes:
+        if name in given:
+            raise ConfigError(name, given[name], "is an axis of the sweep, too: give it once")
 
 
 class _Bar:

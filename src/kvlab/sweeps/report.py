@@ -46,6 +46,8 @@ class Points:
     """Settings that vary."""
     points: tuple[Point, ...]
     num_seeds: int
+    num_failed: int
+    """Runs that were impossible: they are in no picture."""
 
     def axis(self, name: str) -> list[Any]:
         """The values of a setting, in order."""
@@ -84,7 +86,12 @@ def _points(table: pa.Table, names: tuple[str, ...]) -> Points:
         for name in METRICS:
             if row[name] is not None:
                 point.values[name].append(_scaled(name, row[name]))
-    return Points(names=names, points=tuple(grouped.values()), num_seeds=len({row["seed"] for row in rows}))
+    return Points(
+        names=names,
+        points=tuple(grouped.values()),
+        num_seeds=len({row["seed"] for row in rows}),
+        num_failed=sum(row["error"] is not None for row in rows),
+    )
 
 
 def _scaled(metric: str, value: float) -> float:

@@ -49,6 +49,8 @@ def page(points: Points, metrics: tuple[str, ...], title: str) -> str:
         "one seed" if points.num_seeds == 1 else f"{points.num_seeds} seeds; lines and colours are medians over them"
     )
     summary = f"{len(points.points):,} points along {', '.join(points.names)}, {seeds}."
+    if points.num_failed:
+        summary += f" {points.num_failed:,} runs were impossible and are in no picture; sweep.csv has the reasons."
     return _PAGE.format(title=title, summary=summary, plots="\n".join(plots))
 
 

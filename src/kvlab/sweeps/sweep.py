@@ -93,11 +93,13 @@ def run_sweep(
     store = None if folder is None else Store(folder / RESULTS)
     plan = [_planned(scenario, point, seed) for point in points for seed in seeds]
     outcomes: dict[str, Outcome] = {}
+    reused = 0
     for _, key, problem in plan:
-        kept = problem or (None if store is None else store.get(key))
-        if kept is not None:
-            outcomes[key] = kept
-    reused = len(outcomes)
+        kept = None if store is None or problem is not None else store.get(key)
+        reused += kept is not None
+        if kept is not None or problem is not None:
+            outcomes[key] = kept or problem  # type: ignore[assignment] # one of them is there
+    known = len(outcomes)
     todo = {key: made for made, key, _ in plan if made is not None and key not in outcomes}
     keys = list(todo)
     run = local() if executor is None else executor
@@ -108,7 +110,7 @@ def run_sweep(
             store.put(keys[number], outcome)
         outcomes[keys[number]] = outcome
         if progress is not None:
-            progress(len(outcomes), reused + len(todo))
+            progress(len(outcomes), known + len(todo))
     pairs = ((point, seed) for point in points for seed in seeds)
     rows = [
         Row(settings=point, seed=seed, outcome=outcomes[key])

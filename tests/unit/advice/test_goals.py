@@ -33,7 +33,22 @@ def test_several_limits_stand_in_order() -> None:
     assert [goal.metric for goal in parse_goals("ttft_p95<=2s, gap_p99<=150ms")] == ["p95_ttft_ns", "p99_gap_ns"]
 
 
-@pytest.mark.parametrize("text", ["", " , ", "ttft_p95", "ttft_p95=2s", "ttft_p95<=", "ttft_p95<=fast", "paused<=x"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        " , ",
+        "ttft_p95",
+        "ttft_p95=2s",
+        "ttft_p95<=",
+        "ttft_p95<=fast",
+        "paused<=x",
+        "gap_max<=150",
+        "gap_max<=-5ms",
+        "kv_usage<=80",
+        "paused<=150%",
+    ],
+)
 def test_what_means_nothing_is_refused(text: str) -> None:
     with pytest.raises(ConfigError):
         parse_goals(text)

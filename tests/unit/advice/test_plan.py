@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
 
 import kvlab
 from kvlab.advice.goals import parse_goals
 from kvlab.advice.plan import Plan, find_limit, replicas_for
-from kvlab.errors import ConfigError
+from kvlab.errors import ConfigError, KvlabError
 from kvlab.scenarios import Scenario, load
 from kvlab.sweeps.workers import local
 
@@ -66,6 +67,32 @@ def test_where_nothing_holds_there_is_no_answer() -> None:
 def test_what_cannot_be_planned_is_refused(field: str, reason: str) -> None:
     with pytest.raises(ConfigError, match=reason):
         find_limit(small(), field, GOALS, executor=local(1))
+
+
+def test_what_is_wrong_with_the_scenario_is_told_and_not_taken_for_an_answer(tmp_path: Path) -> None:
+    with pytest.raises(KvlabError, match="no-such-file"):
+        find_limit(
+            load("preemption-lab").replace(trace="no-such-file.csv"),
+            "max_num_seqs",
+            GOALS,
+            seeds=(1,),
+            executor=local(1),
+        )
+    trace = tmp_path / "trace.csv"
+    trace.write_text("arrival_s,prompt_tokens,output_tokens\n0,10,10\n")
+    with pytest.raises(ConfigError, match="request_rate"):
+        find_limit(
+            load("preemption-lab").replace(trace=str(trace)), "request_rate", GOALS, seeds=(1,), executor=local(1)
+        )
+    big = load("vllm-v1").replace(model="Qwen/Qwen2.5-72B-Instruct")
+    with pytest.raises(ConfigError, match="would not start"):
+        find_limit(big, "request_rate", GOALS, seeds=(1,), executor=local(1))
+
+
+def test_a_limit_that_is_never_met_is_open() -> None:
+    scenario = load("preemption-lab").replace(duration_ns="4 s", request_rate="1")
+    plan = find_limit(scenario, "request_rate", parse_goals("ttft_p95<=999h"), seeds=(1,), executor=local(1))
+    assert plan.answer == 64
 
 
 def test_servers_of_a_daily_profile() -> None:
