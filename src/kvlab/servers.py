@@ -334,7 +334,7 @@ class VllmV1Server(VllmServer):
             num_gpu_blocks=fits.num_gpu_blocks,
             block_size=self.block_size,
             max_num_seqs=self.max_num_seqs,
-            max_num_batched_tokens=fits.plan.batch.max_num_batched_tokens,
+            max_num_batched_tokens=self._budget(fits),
             max_model_len=fits.plan.max_model_len,
             enable_chunked_prefill=self.enable_chunked_prefill,
             long_prefill_token_threshold=self.long_prefill_token_threshold,
@@ -344,6 +344,26 @@ class VllmV1Server(VllmServer):
             reserve_full_prompt=self.scheduler_reserve_full_isl,
             step_time=self.step_time_law(),
         )
+
+    def _budget(self, fits: Capacity) -> int:
+        """Tokens of a step. The engine's own default is larger without chunked prefill.
+
+        Raises:
+            ConfigError: vLLM would refuse it. Source: `SchedulerConfig` in vllm/config/scheduler.py.
+        """
+        tokens, longest = fits.plan.batch.max_num_batched_tokens, fits.plan.max_model_len
+        if not self.enable_chunked_prefill and tokens < longest:
+            if self.max_num_batched_tokens is None:
+                tokens = longest
+            else:
+                remedy = (
+                    f"vLLM would not start: without chunked prefill it must be at least max_model_len ({longest:,})"
+                )
+                raise ConfigError("max_num_batched_tokens", tokens, remedy)
+        if tokens < self.max_num_seqs:
+            remedy = f"vLLM would not start: it must be at least max_num_seqs ({self.max_num_seqs:,})"
+            raise ConfigError("max_num_batched_tokens", tokens, remedy)
+        return tokens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -72,7 +72,10 @@ def serve_words(server: VllmServer) -> list[str]:
     words += [f"{SETTINGS[name].flag} {_show(server, name)}" for name in _memory(server)]
     words.append(f"--max-model-len {plan.max_model_len}")
     words.append(f"--max-num-seqs {server.max_num_seqs}")
-    words.append(f"--max-num-batched-tokens {plan.batch.max_num_batched_tokens}")
+    tokens = plan.batch.max_num_batched_tokens
+    if server.max_num_batched_tokens is None and not getattr(server, "enable_chunked_prefill", True):
+        tokens = max(tokens, plan.max_model_len)  # the engine's default without chunks
+    words.append(f"--max-num-batched-tokens {tokens}")
     words.append(f"--block-size {server.block_size}")
     if server.weight_dtype in _WEIGHTS:
         words.append(_WEIGHTS[server.weight_dtype])

@@ -5,11 +5,13 @@ from __future__ import annotations
 import atexit
 import json
 import tempfile
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import kvlab
+from kvlab.core.engine import simulate
 from kvlab.results import Run
 
 _FOLDER = tempfile.TemporaryDirectory()
@@ -46,19 +48,35 @@ SETUPS: dict[str, tuple[str, dict[str, Any]]] = {
     "server": ("vllm-v1", {"num_gpu_blocks_override": 1500}),
     "server-uncached": ("vllm-v1", {"num_gpu_blocks_override": 1500, "enable_prefix_caching": "off",
                                     "max_num_batched_tokens": "256"}),
-    "server-stalled": ("vllm-v1", {"num_gpu_blocks_override": 1100, "enable_chunked_prefill": "off",
-                                   "max_num_batched_tokens": "1024"}),
+    "server-stalled": ("vllm-v1", {"num_gpu_blocks_override": 1100}),
     "conversations": ("vllm-v1", {"num_gpu_blocks_override": 1100, "trace": _conversations(),
                                   "trace_until_ns": "20 s"}),
     "contiguous-samples": ("block-table-lab", {"allocator": "contiguous", "num_samples": 2}),
 }  # fmt: skip
 
 
+ENGINE: Final[dict[str, dict[str, Any]]] = {
+    "server-stalled": {"enable_chunked_prefill": False, "max_num_batched_tokens": 1024},
+}
+"""What no server would start with, and the scheduler knows all the same."""
+
+
 @cache
 def run_of(name: str) -> Run:
     lab, settings = SETUPS[name]
     length = {} if "trace" in settings else {"duration_ns": "20 s"}
-    return kvlab.simulate(kvlab.scenario(lab, **length, **settings))
+    scenario = kvlab.scenario(lab, **length, **settings)
+    if name not in ENGINE:
+        return kvlab.simulate(scenario)
+    config = replace(scenario.engine_config(), **ENGINE[name])
+    record = simulate(config, scenario.source(), recording=kvlab.EVERYTHING, window_ns=scenario.window_ns)
+    return Run(
+        scenario=scenario,
+        record=record,
+        config=config,
+        window_ns=scenario.window_ns,
+        kv_bytes_per_token=scenario.kv_bytes_per_token,
+    )
 
 
 def scenario_of(name: str) -> kvlab.Scenario:

@@ -12,6 +12,7 @@ from kvlab.cli.terminal import Terminal, columns, flow, visible_length
 from kvlab.metrics import METRICS, Metrics
 from kvlab.results import Run
 from kvlab.scenarios import Scenario, preset
+from kvlab.servers import VllmServer
 from kvlab.setting_table import SETTINGS
 from kvlab.slo_text import format_slo
 from kvlab.timing import timing_notes
@@ -154,9 +155,18 @@ def _fact_parts(metrics: Metrics, scenario: Scenario) -> list[tuple[str, list[st
         ("Running", [f"{shown['mean_running']} sequences on average", f"{shown['peak_running']} at most"]),
         ("Waiting", [f"{shown['mean_waiting']} requests on average", f"{shown['peak_waiting']} at most"]),
         ("Goodput", [f"{shown['goodput_per_s']}, {shown['good_ratio']} within {slo}"] if slo else []),
-        ("Requests", [accounts(metrics.values())]),
+        ("Requests", [accounts(metrics.values()), *_turned_away(metrics, scenario)]),
     ]
     return [(label, parts) for label, parts in facts if parts]
+
+
+def _turned_away(metrics: Metrics, scenario: Scenario) -> list[str]:
+    """Why a server of vLLM rejects: at its front door, and by one setting."""
+    if not metrics.rejected or not isinstance(scenario.server, VllmServer):
+        return []
+    config = scenario.engine_config()
+    limit = getattr(config, "max_model_len", None)
+    return [f"rejected: prompts of {limit:,} tokens or more (max_model_len), or none"] if limit else []
 
 
 def _throughput(metrics: Metrics, shown: dict[str, str], window_ns: int | None) -> list[str]:
