@@ -41,6 +41,11 @@ QUIET = ("enable_prefix_caching", "enable_chunked_prefill", "scheduler_reserve_f
 SMALL = f"{HERE}&duration_ns=40+s&num_gpu_blocks_override=1600&request_rate=10"
 
 
+def forgive(lab: LabPage) -> None:
+    """The browser's own line about each refusal that was asked for; it comes when it likes, so not before the end."""
+    lab.complaints[:] = [complaint for complaint in lab.complaints if "400 (Bad Request)" not in complaint]
+
+
 def query(lab: LabPage) -> dict[str, str]:
     return {name: texts[-1] for name, texts in parse_qs(urlsplit(lab.page.url).query).items()}
 
@@ -185,11 +190,10 @@ def test_a_server_that_would_not_start_is_refused_with_a_remedy(visit: Visit, ta
     expect(error).to_contain_text("What helps: a GPU with more memory")
     expect(lab.page.locator('#waterfall [data-part="weights"]')).to_contain_text("131 GiB")
     assert lab.tiles() == tiles
-    assert len(lab.complaints) == 1  # the browser's own line about the status
-    lab.complaints.clear()
     lab.page.get_by_role("button", name="Back to the run shown").click()
     lab.settle()
     expect(error).to_be_hidden()
+    forgive(lab)
     expect(lab.page.locator('#waterfall [data-part="weights"]')).to_contain_text("15 GiB")
     assert "model" not in query(lab)
 
@@ -210,10 +214,10 @@ def test_a_server_that_would_not_start_is_refused_with_a_remedy(visit: Visit, ta
 def test_links_that_make_no_server_say_why(visit: Visit, link: str, words: str) -> None:
     lab = visit(f"{HERE}&{link}")
     expect(lab.page.locator("#error")).to_contain_text(words)
-    lab.complaints.clear()
     lab.page.get_by_role("button", name="Back to defaults").last.click()
     lab.settle()
     expect(lab.page.locator("#error")).to_be_hidden()
+    forgive(lab)
 
 
 def test_a_pasted_command_becomes_the_setup(visit: Visit, tables: dict[str, Any]) -> None:
@@ -232,7 +236,8 @@ def test_a_pasted_command_becomes_the_setup(visit: Visit, tables: dict[str, Any]
     field.fill("vllm serve Qwen/Qwen3-8B --no-such-flag 3")
     lab.page.locator("#command-take").click()
     expect(lab.page.locator("#command-said")).to_contain_text("--no-such-flag")
-    lab.complaints.clear()
+    lab.settle()
+    forgive(lab)
 
 
 def test_a_trace_with_block_hashes_hits_the_prefix_cache(visit: Visit, tmp_path: Path) -> None:
