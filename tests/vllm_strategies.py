@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hypothesis import strategies as st
 
@@ -109,10 +109,25 @@ def vllm_cases(draw: st.DrawFn, *, coarse: bool) -> VllmCase:
     """Scenarios whose pool holds a few requests. Coarse: times in whole ms, so that many things coincide."""
     unit_ns = MS if coarse else 1
     config = draw(_configs(unit_ns))
+    kind = draw(st.sampled_from(["any", "any", "any", "endless", "cramped"]))
+    if kind == "endless":  # who needs more than the pool is let in again and again
+        few = draw(st.integers(2, 8))
+        config = replace(config, num_gpu_blocks=few, reserve_full_prompt=False, max_model_len=2_000, watermark_blocks=0)
+    elif kind == "cramped":  # many grow together, and who comes back finds what it left in the cache
+        config = replace(
+            config,
+            num_gpu_blocks=draw(st.integers(20, 60)),
+            block_size=draw(st.sampled_from([1, 2, 4])),
+            enable_prefix_caching=True,
+            max_num_seqs=50,
+            max_num_batched_tokens=256,
+            max_model_len=2_000,
+            watermark_blocks=0,
+        )
     capacity = config.usable_blocks * config.block_size
     share = max(1, min(capacity // draw(st.sampled_from([1, 3, 6, 10])), 150))
     prompts = st.integers(1, share) | st.just(max(1, capacity - 1) if capacity < 150 else share)
-    outputs = st.integers(1, draw(st.sampled_from([2, 12, 40])))
+    outputs = st.integers(1, draw(st.sampled_from([2, 12, 40] if kind == "any" else [40])))
     if config.enable_prefix_caching:
         style = draw(st.sampled_from(["segments", "segments", "hash ids", "own"]))
     else:

@@ -13,9 +13,11 @@ from tests.differential.compare import token_times
 from tests.vllm_strategies import VllmCase, vllm_cases
 
 from kvlab.core import engine as core
-from kvlab.core.config import EVERYTHING, METRICS, Recording
+from kvlab.core.config import EVERYTHING, METRICS, Recording, VllmV1Config
 from kvlab.core.memory import gpu_stays_at
 from kvlab.core.records import RunRecord
+from kvlab.core.request import Request
+from kvlab.core.step_time import LinearStepTime
 from kvlab.core.vllm_lines import core_lines
 from kvlab.reference import vllm_v1 as reference
 
@@ -27,7 +29,7 @@ FIXED_SEED = 1
 NEEDED = (
     "a preemption", "several victims in one step", "a victim in the middle of the list", "a request preempted twice",
     "a hit", "a hit of a block that somebody holds", "an eviction",
-    "a resume that hits", "a rejection", "a stalled run", "a livelock", "an answer cut at max_model_len",
+    "a resume that hits", "a rejection", "a stalled run", "an answer cut at max_model_len",
     "a chunk that ends inside a prompt", "a partial request before one that decodes", "a plain decode step",
     "a clock jump", "equal arrivals", "a closed loop",
 )  # fmt: skip
@@ -53,6 +55,24 @@ def test_both_engines_agree(coarse: bool, request: pytest.FixtureRequest) -> Non
     print(*(f"{count:9,} x {what}" for what, count in sorted(met.items())), sep="\n")
     if runs is None or runs >= FIXED_RUNS:
         assert not [what for what, count in met.items() if count == 0]
+
+
+@pytest.mark.parametrize("caching", [False, True])
+def test_a_livelock_ends_a_run(caching: bool) -> None:
+    """A request whose prompt fits, but not its answer, is let in and preempts itself again and again."""
+    config = VllmV1Config(
+        num_gpu_blocks=4,
+        block_size=2,
+        max_num_seqs=4,
+        max_num_batched_tokens=4,
+        max_model_len=100,
+        reserve_full_prompt=False,
+        enable_prefix_caching=caching,
+        step_time=LinearStepTime(base_ns=1),
+    )
+    run = assert_engines_agree(VllmCase(config=config, requests=(Request(0, 0, 5, (10,)), Request(1, 0, 1, (1,)))))
+    assert run.record.totals.unfinished >= 1
+    assert run.lines[-1]["preempted"]
 
 
 def assert_engines_agree(case: VllmCase) -> reference.VllmReferenceRun:

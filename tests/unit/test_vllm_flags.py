@@ -88,7 +88,7 @@ def test_a_flag_is_a_setting(command: str, expected: dict[str, object]) -> None:
         f"vllm serve {MODEL} --max-num-seqs 128 2>&1 | tee serve.log",
         f"# start it\nsudo /opt/venv/bin/vllm serve {MODEL} --max-num-seqs '128'",
         f"vllm serve {MODEL} \u2014max-num-seqs 128",
-        f"docker run --runtime nvidia --gpus all -v ~/.cache/huggingface:/root/.cache/huggingface "
+        f"docker run --runtime nvidia --gpus all -v /models:/models "
         f'--env "HF_TOKEN=secret" -p 8000:8000 --ipc=host vllm/vllm-openai:latest --model {MODEL} --max-num-seqs 128',
         f"docker run -it --rm --gpus=all --entrypoint vllm my/vllm serve {MODEL} --max-num-seqs 128",
         f"docker run -d --entrypoint python3 my/image -m vllm.entrypoints.openai.api_server --model {MODEL} "

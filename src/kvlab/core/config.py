@@ -100,7 +100,7 @@ class VllmV1Config:
     """Most tokens of one request in one step; 0 is no limit."""
     enable_prefix_caching: bool = False
     policy: str = "fcfs"
-    """A key of `kvlab.core.policies.POLICIES`: fcfs or priority."""
+    """A key of `kvlab.core.queues.WAITING_ORDERS`: fcfs or priority."""
     watermark_blocks: int = 0
     """Free blocks that an admission must leave, unless nothing is running."""
     reserve_full_prompt: bool = True
