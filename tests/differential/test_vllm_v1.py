@@ -59,7 +59,10 @@ def test_both_engines_agree(coarse: bool, request: pytest.FixtureRequest) -> Non
 
 @pytest.mark.parametrize("caching", [False, True])
 def test_a_livelock_ends_a_run(caching: bool) -> None:
-    """A request whose prompt fits, but not its answer, is let in and preempts itself again and again."""
+    """A request whose prompt fits, but not its answer, is let in and preempts itself again and again.
+
+    With a cache it hits all it had and lacks one block more than the pool has: it stalls at the door.
+    """
     config = VllmV1Config(
         num_gpu_blocks=4,
         block_size=2,
@@ -72,7 +75,7 @@ def test_a_livelock_ends_a_run(caching: bool) -> None:
     )
     run = assert_engines_agree(VllmCase(config=config, requests=(Request(0, 0, 5, (10,)), Request(1, 0, 1, (1,)))))
     assert run.record.totals.unfinished >= 1
-    assert run.lines[-1]["preempted"]
+    assert bool(run.lines[-1]["preempted"]) == (not caching)
 
 
 def assert_engines_agree(case: VllmCase) -> reference.VllmReferenceRun:
