@@ -16,8 +16,8 @@ from kvlab.core.step_time import (
     MixedLaw,
     TwoLawStepTime,
 )
+from tests.strategies import MS, ClosedLoop
 
-MS = 1_000_000
 PS_PER_NS = 1_000
 
 
@@ -32,30 +32,7 @@ class VllmCase:
     slo: Slo | None = None
 
     def source(self) -> RequestSource:
-        return OpenLoop(self.requests) if self.users is None else _ClosedLoop(self.requests, self.users)
-
-
-class _ClosedLoop:
-    """Users who send a request, wait until it ended, and send the next."""
-
-    def __init__(self, requests: tuple[Request, ...], users: int) -> None:
-        self._rest = list(requests)
-        self._arrivals = [0] * min(users, len(requests))
-        self._next_id = 0
-
-    def next_arrival_ns(self) -> int | None:
-        return min(self._arrivals, default=None)
-
-    def pop(self) -> Request:
-        arrival_ns = min(self._arrivals)
-        self._arrivals.remove(arrival_ns)
-        request = self._rest[self._next_id]._replace(id=self._next_id, arrival_ns=arrival_ns)
-        self._next_id += 1
-        return request
-
-    def ended(self, request: Request, t_ns: int) -> None:
-        if self._next_id + len(self._arrivals) < len(self._rest):
-            self._arrivals.append(t_ns)
+        return OpenLoop(self.requests) if self.users is None else ClosedLoop(self.requests, self.users, think_ns=0)
 
 
 @st.composite

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import click
 
-from kvlab.cli.options import ScenarioCommand, scenario_from, setting_options
+from kvlab.cli.options import ScenarioCommand, scenario_from, setting_options, take_slo
 from kvlab.cli.terminal import Terminal, columns, stdout_terminal
 from kvlab.errors import ConfigError
 from kvlab.metrics import METRICS
@@ -48,12 +48,10 @@ def advise(
 
     if not 1 <= seeds <= MAX_SEEDS:
         raise ConfigError("seeds", seeds, f"must be from 1 to {MAX_SEEDS}")
-    slo = flags.pop("slo")
-    if slo is None:
-        raise ConfigError("slo", None, 'is missing: what must hold? Such as --slo "gap_p99<=150ms, ttft_p95<=2s"')
+    slo = take_slo(flags)
     base = scenario_from(scenario, flags, assignments)
     first = base.traffic.seed
-    advice = find_fixes(base, parse_goals(str(slo)), seeds=range(first, first + seeds), executor=local(workers))
+    advice = find_fixes(base, parse_goals(slo), seeds=range(first, first + seeds), executor=local(workers))
     if as_json:
         click.echo(json.dumps(advice.to_dict(), indent=2, ensure_ascii=False))
     else:

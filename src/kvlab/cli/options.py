@@ -148,6 +148,18 @@ def _help(setting: Setting) -> str:
     return text if setting.bare is None else f"{text} Without a value: {setting.bare}."
 
 
+def take_slo(flags: dict[str, Any]) -> str:
+    """The limits on a whole run that `kvlab advise` and `kvlab plan` need, taken out of the settings.
+
+    Raises:
+        ConfigError: none were given.
+    """
+    slo = flags.pop("slo")
+    if slo is None:
+        raise ConfigError("slo", None, 'is missing: what must hold? Such as --slo "gap_p99<=150ms, ttft_p95<=2s"')
+    return str(slo)
+
+
 def parse_assignments(assignments: Sequence[str]) -> dict[str, object]:
     """Settings from "FIELD=VALUE" texts; a field may have hyphens, as its flag has.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from kvlab.cli.options import ScenarioCommand, scenario_from, setting_options
+from kvlab.cli.options import ScenarioCommand, scenario_from, setting_options, take_slo
 from kvlab.cli.terminal import Terminal, columns, stdout_terminal
 from kvlab.errors import ConfigError
 from kvlab.metrics import METRICS
@@ -62,9 +62,7 @@ def plan(
         raise ConfigError("seeds", seeds, f"must be from 1 to {MAX_SEEDS}")
     if largest is not None and least is not None:
         raise ConfigError("least", least, "give either --largest or --least")
-    slo = flags.pop("slo")
-    if slo is None:
-        raise ConfigError("slo", None, 'is missing: what must hold? Such as --slo "gap_p99<=150ms, ttft_p95<=2s"')
+    slo = take_slo(flags)
     field = (least or largest or "request_rate").replace("-", "_")
     rates = [] if profile is None else [parse_decimal(part, "profile") for part in profile.split(",")]
     if any(rate < 0 for rate in rates):
@@ -76,7 +74,7 @@ def plan(
     found = find_limit(
         base,
         field,
-        parse_goals(str(slo)),
+        parse_goals(slo),
         largest=least is None,
         seeds=range(first, first + seeds),
         step=step,
