@@ -8,47 +8,26 @@ with one; a block loses its entry when it is taken out of that line as a new blo
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+
+from kvlab.core.blocks import StackBlockPool
 
 Key = int | tuple[int, int]
 """What a full block holds, and everything before it. Equal keys, equal content."""
 
 
-class StackPool:
-    """Without a prefix cache. The top of the stack is its end, so that taking and giving back are slices."""
+class StackPool(StackBlockPool):
+    """Without a prefix cache: a stack with block 1 on top."""
 
-    __slots__ = ("_stack", "num_blocks", "num_free")
+    __slots__ = ()
 
     def __init__(self, num_blocks: int) -> None:
-        self.num_blocks = num_blocks
-        self.num_free = num_blocks
-        self._stack = list(range(num_blocks, 0, -1))
+        super().__init__(num_blocks)
+        self._queue = list(range(num_blocks, 0, -1))
 
-    def take(self, count: int) -> list[int]:
-        """The first `count` free blocks."""
-        assert count <= self.num_free, f"take({count}) with {self.num_free} free"
-        self.num_free -= count
-        return self._pop(count)
-
-    def _pop(self, count: int) -> list[int]:
-        stack = self._stack
-        taken = stack[: -count - 1 : -1]
-        del stack[len(stack) - count :]
-        return taken
-
-    def extend_each(self, tables: Collection[list[int]]) -> None:
-        """One more block for each table, in order, as `take(1)` would give it."""
-        any(map(list.append, tables, self.take(len(tables))))  # append returns None: no table is left out
-
-    def give_back(self, table: Sequence[int], entered: int = 0) -> None:
+    def give_back(self, blocks: Sequence[int], entered: int = 0) -> int:
         """Lets go of a table's blocks, last to first. Without a cache none has `entered` it."""
-        self._stack += table
-        self.num_free += len(table)
-        assert self.num_free <= self.num_blocks, f"{self.num_free} free of {self.num_blocks}"
-
-    def free_blocks(self) -> list[int]:
-        """In the order in which they would be taken. A copy, for checks."""
-        return self._stack[::-1]
+        return super().give_back(blocks)
 
 
 class PrefixPool(StackPool):
@@ -57,7 +36,7 @@ class PrefixPool(StackPool):
     Most of what is done to a table is done to all its blocks at once, in a call or two of the interpreter's own.
     """
 
-    __slots__ = ("_doubles", "_extra_holders", "_first", "_idle", "_key_of", "_line", "_stale", "evicted", "num_shared")
+    __slots__ = ("_doubles", "_first", "_idle", "_key_of", "_line", "_stale", "evicted", "num_shared")
 
     def __init__(self, num_blocks: int) -> None:
         super().__init__(num_blocks)
@@ -72,10 +51,8 @@ class PrefixPool(StackPool):
         """Key -> the block with it that entered first."""
         self._doubles: dict[Key, list[int]] = {}
         """Key -> further blocks with it, in the order in which they entered."""
-        self._extra_holders: dict[int, int] = {}
-        """Of blocks that several tables hold: holders beyond the first."""
         self.num_shared = 0
-        """Sum of those."""
+        """Holders of blocks beyond the first, summed up."""
         self.evicted = 0
         """Entries lost so far."""
 
@@ -84,10 +61,13 @@ class PrefixPool(StackPool):
         """Distinct keys in the cache."""
         return len(self._first)
 
-    def _pop(self, count: int) -> list[int]:
-        plain = min(count, len(self._stack))
-        taken = super()._pop(plain) if plain else []
+    def take(self, count: int) -> list[int]:
+        """The first `count` free blocks: those without an entry, then those that were free longest."""
+        assert count <= self.num_free, f"take({count}) with {self.num_free} free"
+        plain = min(count, len(self._queue))
+        taken = super().take(plain) if plain else []
         if plain < count:
+            self.num_free -= count - plain
             taken += self._evict(count - plain)
         return taken
 
@@ -183,13 +163,13 @@ class PrefixPool(StackPool):
                 extra[block] = extra.get(block, 0) + 1
                 self.num_shared += 1
 
-    def give_back(self, table: Sequence[int], entered: int = 0) -> None:
-        """Lets go of a table's blocks, last to first; those without a holder left are free.
+    def give_back(self, blocks: Sequence[int], entered: int = 0) -> int:
+        """Lets go of a table's blocks, last to first; those without a holder left are free. Returns how many.
 
         Args:
             entered: how many of them, from the start on, have an entry.
         """
-        cached = table[:entered]
+        cached = blocks[:entered]
         extra = self._extra_holders
         if extra and not extra.keys().isdisjoint(cached):
             held = extra.keys() & set(cached)
@@ -199,10 +179,10 @@ class PrefixPool(StackPool):
         self._line.extend(reversed(cached))
         self._idle.update(cached)
         self.num_free += len(cached)
-        super().give_back(table[entered:])
         if len(self._line) > 2 * self.num_blocks:
             self._line = deque(self._in_line())
             self._stale.clear()
+        return len(cached) + super().give_back(blocks[entered:])
 
     def _let_go(self, block: int) -> None:
         """One of several holders leaves."""
