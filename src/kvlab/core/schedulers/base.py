@@ -142,6 +142,33 @@ class Scheduler(Protocol):
         """Asserts every invariant of the whole state, as it is before `step`."""
 
 
+class LabRules:
+    """What both labs have in common: first come, first served, and nobody is let in who can never run."""
+
+    waiting: Queue
+    num_running: int
+    context_tokens: int
+    cost: StepCost
+
+    def __init__(self) -> None:
+        self.cached_tokens = self.queried_tokens = 0  # there is no prefix cache
+        self.turns_empty_prompts_away = False
+        self.is_stuck = self.is_livelocked = False
+
+    def job(self, request: Request) -> Job:
+        """The request as it waits."""
+        return Job(request)
+
+    @property
+    def holds_back_newcomers(self) -> bool:
+        """Whether somebody waits already: then he doesn't fit, and newcomers stand behind him."""
+        return bool(self.waiting)
+
+    def duration_ns(self, decisions: Decisions) -> int:
+        """How long the step lasts that was just decided."""
+        return self.cost.duration_ns(self.num_running, self.context_tokens, decisions.prefill_tokens, decisions.swap_ns)
+
+
 def stay_of(seq: Seq, end_step: int, block_size: int, end: str) -> Stay:
     """The record of a sequence's time on the GPU."""
     job = seq.job

@@ -13,18 +13,19 @@ from kvlab.core.memory import Copied, Stay
 from kvlab.core.prefill import PREFILL_RULES
 from kvlab.core.queues import WAITING_ORDERS
 from kvlab.core.request import Request
-from kvlab.core.schedulers.base import Decisions, stay_of
+from kvlab.core.schedulers.base import Decisions, LabRules, stay_of
 from kvlab.core.sequence import NEVER, Job, Seq
 from kvlab.core.victims import VICTIM_POLICIES
 from kvlab.errors import ConfigError, UnknownNameError
 
 
-class BlockTableLab:
+class BlockTableLab(LabRules):
     """See `kvlab.core.schedulers.base.Scheduler`. Admission, preemption and limits are by whole requests."""
 
     def __init__(self, config: BlockTableLabConfig, *, log_memory: bool) -> None:
         if config.allocator not in ALLOCATORS:
             raise UnknownNameError("allocator", config.allocator, ALLOCATORS)
+        super().__init__()
         self.config = config
         self.cost = context_cost(config)
         self.memory: Allocator = ALLOCATORS[config.allocator](config)
@@ -36,9 +37,6 @@ class BlockTableLab:
         self.running: dict[int, Job] = {}
         self.num_running = 0
         self.num_swapped = self.swap_ins = 0  # there is no swap space
-        self.cached_tokens = self.queried_tokens = 0  # nor a prefix cache
-        self.turns_empty_prompts_away = False
-        self.is_stuck = self.is_livelocked = False  # who can never run was rejected
         self.context_tokens = 0
         self.shared_tokens = 0
         self.saved_blocks = 0
@@ -67,19 +65,6 @@ class BlockTableLab:
         if longest > self.config.max_tokens:
             raise ConfigError(f"output of request {request.id}", longest, f"max_tokens is {self.config.max_tokens}")
         return len(request.output_tokens) <= self.config.max_num_seqs and self.memory.can_ever_hold(request)
-
-    def job(self, request: Request) -> Job:
-        """The request as it waits."""
-        return Job(request)
-
-    @property
-    def holds_back_newcomers(self) -> bool:
-        """Whether somebody waits already: then he doesn't fit, and newcomers stand behind him."""
-        return bool(self.waiting)
-
-    def duration_ns(self, decisions: Decisions) -> int:
-        """3."""
-        return self.cost.duration_ns(self.num_running, self.context_tokens, decisions.prefill_tokens, decisions.swap_ns)
 
     def schedule(self, step: int) -> Decisions:
         """Steps 1 and 2."""

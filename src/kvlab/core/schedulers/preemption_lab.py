@@ -18,7 +18,7 @@ from kvlab.core.preemption import PREEMPTION_MODES
 from kvlab.core.prefill import PREFILL_RULES
 from kvlab.core.queues import WAITING_ORDERS
 from kvlab.core.request import Request
-from kvlab.core.schedulers.base import Decisions, stay_of
+from kvlab.core.schedulers.base import Decisions, LabRules, stay_of
 from kvlab.core.sequence import NEVER, Job, Seq
 from kvlab.core.victims import VICTIM_POLICIES
 from kvlab.errors import ConfigError, UnknownNameError
@@ -27,12 +27,13 @@ from kvlab.units import ceil_div
 _by_arrival = attrgetter("request.arrival_ns", "id")
 
 
-class PreemptionLab:
+class PreemptionLab(LabRules):
     """See `kvlab.core.schedulers.base.Scheduler`. Requests have one sample each."""
 
     def __init__(self, config: PreemptionLabConfig, *, log_memory: bool) -> None:
         if config.preemption_mode not in PREEMPTION_MODES:
             raise UnknownNameError("preemption_mode", config.preemption_mode, PREEMPTION_MODES)
+        super().__init__()
         self.config = config
         self._max_num_seqs = config.max_num_seqs
         self._prefill_budget = config.prefill_budget_tokens
@@ -53,9 +54,6 @@ class PreemptionLab:
         self.context_tokens = 0
         self.shared_tokens = self.saved_blocks = self.cow_copies = 0  # one sample shares nothing
         self.swap_ins = 0
-        self.cached_tokens = self.queried_tokens = 0  # there is no prefix cache
-        self.turns_empty_prompts_away = False
-        self.is_stuck = self.is_livelocked = False  # who can never run was rejected
         self.is_settled = False
         self.stays: list[Stay] | None = [] if log_memory else None
         self._decisions = Decisions()
@@ -81,19 +79,6 @@ class PreemptionLab:
             raise ConfigError(f"samples of request {request.id}", len(request.output_tokens), "this lab knows only one")
         stored = request.prompt_tokens + request.output_tokens[0] - 1
         return ceil_div(stored, self.block_size) <= self.gpu.num_blocks
-
-    def job(self, request: Request) -> Job:
-        """The request as it waits."""
-        return Job(request)
-
-    @property
-    def holds_back_newcomers(self) -> bool:
-        """Whether somebody waits already: then he doesn't fit, and newcomers stand behind him."""
-        return bool(self.waiting)
-
-    def duration_ns(self, decisions: Decisions) -> int:
-        """5."""
-        return self.cost.duration_ns(self.num_running, self.context_tokens, decisions.prefill_tokens, decisions.swap_ns)
 
     def schedule(self, step: int) -> Decisions:
         """Steps 1 to 4."""
