@@ -29,7 +29,7 @@ _PARSERS: Final[dict[str, Callable[[object, str], int | Decimal]]] = {
     "ratio": parse_ratio,
 }
 
-Outcome = Mapping[str, int | float | None]
+Outcome = Mapping[str, int | float | Fraction | None]
 """Metrics of a run by name."""
 
 
@@ -78,13 +78,24 @@ def parse_goals(text: str) -> tuple[Goal, ...]:
         if match is None:
             raise ConfigError("slo", part, 'expected limits such as "gap_p99<=150ms, ttft_p95<=2s"')
         metric = _metric(match[1].lower())
-        unit = METRICS[metric].unit
-        limit = Fraction(_PARSERS.get(unit, _plain)(match[3], f"slo {match[1]}"))
-        _check_limit(match[1], match[3], unit, limit)
+        limit = limit_of(metric, match[3], f"slo {match[1]}")
+        _check_limit(match[1], match[3], METRICS[metric].unit, limit)
         goals.append(Goal(metric=metric, at_most=match[2] in ("<=", "≤", "<"), limit=limit))
     if not goals:
         raise ConfigError("slo", text, 'needs at least one limit, such as "gap_p99<=150ms"')
     return tuple(goals)
+
+
+def limit_of(metric: str, text: str, field: str) -> Fraction:
+    """A limit as the metric holds it: nanoseconds, bytes, a ratio of 1, a count.
+
+    >>> limit_of("p95_ttft_ns", "2 s", "slo"), limit_of("paused_ratio", "5 %", "slo")
+    (Fraction(2000000000, 1), Fraction(1, 20))
+
+    Raises:
+        ConfigError: no such quantity; `field` is what it is called.
+    """
+    return Fraction(_PARSERS.get(METRICS[metric].unit, _plain)(text, field))
 
 
 def _check_limit(name: str, text: str, unit: str, limit: Fraction) -> None:

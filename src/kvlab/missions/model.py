@@ -5,26 +5,22 @@ Missions are data. Whether one is solved, and at what price, is decided in `kvla
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Final, Literal
 
+from kvlab.advice.goals import Goal as Measure
+from kvlab.advice.goals import limit_of
 from kvlab.metrics import Metrics
 from kvlab.metrics.catalog import METRICS
 from kvlab.prices import PRICES
 from kvlab.scenarios import Scenario, preset
-from kvlab.units import NS_PER_S, parse_bytes, parse_decimal, parse_duration_ns, parse_ratio
+from kvlab.units import NS_PER_S
 
 Op = Literal["<=", ">="]
 _WORDS: Final[dict[Op, str]] = {"<=": "at most", ">=": "at least"}
-_PARSERS: Final[dict[str, Callable[[object, str], int | Decimal]]] = {
-    "ns": parse_duration_ns,
-    "bytes": parse_bytes,
-    "ratio": parse_ratio,
-}
 LABELS: Final[dict[str, str]] = {
     "throughput_in_window_tokens_per_s": "Throughput",
     "p95_ttft_ns": "First token, p95",
@@ -51,7 +47,12 @@ class Goal:
     @property
     def limit_value(self) -> Fraction:
         """The limit as the metric holds it: nanoseconds, bytes, a ratio of 1, a count."""
-        return Fraction(_PARSERS.get(METRICS[self.metric].unit, parse_decimal)(self.limit, self.metric))
+        return limit_of(self.metric, self.limit, self.metric)
+
+    @property
+    def measure(self) -> Measure:
+        """The same as `kvlab advise` has it."""
+        return Measure(metric=self.metric, at_most=self.op == "<=", limit=self.limit_value)
 
     @property
     def tile_limit(self) -> float:
@@ -70,10 +71,7 @@ class Goal:
 
     def met_by(self, metrics: Metrics) -> bool:
         """Whether a run keeps the limit; a metric without a value doesn't."""
-        value = metrics.values()[self.metric]
-        if value is None:
-            return False
-        return value <= self.limit_value if self.op == "<=" else value >= self.limit_value
+        return self.measure.met_by(metrics.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

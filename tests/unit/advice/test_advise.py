@@ -8,7 +8,7 @@ import pytest
 
 import kvlab
 from kvlab.advice.advise import FIX, HOLDS, NOTHING, Advice, find_fixes
-from kvlab.advice.goals import Goal, parse_goals
+from kvlab.advice.goals import parse_goals
 from kvlab.advice.levers import LADDERS, levers
 from kvlab.errors import ConfigError
 from kvlab.missions import Mission, judge, missions_for
@@ -25,7 +25,7 @@ def advice_on(mission: Mission) -> Advice:
     now = scenario.settings()
     return find_fixes(
         scenario,
-        [Goal(metric=goal.metric, at_most=goal.op == "<=", limit=goal.limit_value) for goal in mission.goals],
+        [goal.measure for goal in mission.goals],
         seeds=(scenario.traffic.seed,),
         levers={
             name: [value for value in map(SETTINGS[name].parse, stops) if value != now[name]]
@@ -58,7 +58,7 @@ def test_fixes_stand_by_price_and_hold_with_every_seed() -> None:
     for fix in advice.fixes:
         for seed in (1, 2):
             run = kvlab.simulate(scenario.replace(**dict(fix.change), seed=seed), record=kvlab.METRICS)
-            assert all(goal.met_by(run.metrics.values()) for goal in goals)  # type: ignore[arg-type]
+            assert all(goal.met_by(run.metrics.values()) for goal in goals)
     capped = advice.fixes[1]
     assert "p95_ttft_ns" in [effect.metric for effect in capped.side_effects]
     effect = next(effect for effect in capped.effects if effect.metric == "preemptions_per_1000")

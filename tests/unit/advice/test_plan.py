@@ -23,7 +23,7 @@ def small() -> Scenario:
 
 def holds(scenario: Scenario, seed: int, field: str, value: object) -> bool:
     run = kvlab.simulate(scenario.replace(**{field: value, "seed": seed}), record=kvlab.METRICS)
-    return all(goal.met_by(run.metrics.values()) for goal in GOALS)  # type: ignore[arg-type]
+    return all(goal.met_by(run.metrics.values()) for goal in GOALS)
 
 
 def planned(field: str, *, largest: bool, scenario: Scenario | None = None) -> Plan:
