@@ -37,7 +37,7 @@ def test_a_hostile_value_names_its_field(lab: str, flag: str, field: str, value:
     ("args", "message"),
     [
         (["runn"], 'unknown command "runn": did you mean "run"?'),
-        (["run"], "what to run? Give a preset or a file, or --vllm COMMAND or --vllm-log FILE"),
+        (["run"], "which scenario? Give a preset or a file, or --vllm COMMAND or --vllm-log FILE"),
         (["run", "preemption-labb"], 'unknown preset or file "preemption-labb": did you mean "preemption-lab"?'),
         (["run", ""], 'unknown preset or file ""'),
         (["run", "/nonexistent/x.json"], "can't read /nonexistent/x.json: No such file or directory"),

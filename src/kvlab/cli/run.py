@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from kvlab.cli.options import ScenarioCommand, given_settings, scenario_from, setting_options
-from kvlab.cli.vllm import sources, vllm_options, warn
+from kvlab.cli.options import ScenarioCommand, setting_options
+from kvlab.cli.vllm import chosen, vllm_options
 from kvlab.core.config import Recording
 from kvlab.errors import ConfigError, UnknownNameError
 from kvlab.results import Run
-from kvlab.scenarios import ALIASES, Scenario
+from kvlab.scenarios import Scenario
 from kvlab.servers import VllmServer
-from kvlab.setting_table import BLOCK_TABLE_LAB, PREEMPTION_LAB, VLLM_V0, VLLM_V1
+from kvlab.setting_table import BLOCK_TABLE_LAB, PREEMPTION_LAB
 from kvlab.units import format_duration
 
 if TYPE_CHECKING:
-    from kvlab.vllm_setup import Setup
+    from kvlab.vllm_setup import Origins
 
 INTERRUPTED: Final = 130
 _TABLE_FORMAT: Final = "parquet"
@@ -70,24 +70,24 @@ def run(
     kvlab run block-table-lab --set allocator=contiguous --burst
     kvlab run preemption-lab --trace azure.csv --from 10min --until 20min
     """
-    made = _setup(scenario, vllm, vllm_log, given_settings(flags, assignments))
-    chosen = made.scenario if made is not None else scenario_from(_named(scenario), flags, assignments)
-    warn(made.origins.warnings if made is not None else ())
+    simulated, origins = chosen(scenario, vllm, vllm_log, flags, assignments)
     _check_files(out, table_format, plots)
     if save_scenario is not None:
-        _save(chosen, Path(save_scenario))
-    with_chart = not (as_json or no_chart) and _expected_requests(chosen) <= _CHART_REQUESTS
+        _save(simulated, Path(save_scenario))
+    with_chart = not (as_json or no_chart) and _expected_requests(simulated) <= _CHART_REQUESTS
     tables = out is not None
     recording = Recording(requests=tables, steps=tables or with_chart or bool(plots))
-    result, timing = simulate(chosen, recording, quiet=quiet)
+    result, timing = simulate(simulated, recording, quiet=quiet)
     _write_files(result, out, table_format or _TABLE_FORMAT, plots)
-    click.echo(_as_json(result, chosen, made) if as_json else _as_text(result, chosen, made, with_chart), nl=False)
+    click.echo(
+        _as_json(result, simulated, origins) if as_json else _as_text(result, simulated, origins, with_chart), nl=False
+    )
     if not quiet:
         say_timing(result, timing)
     if not result.record.totals.finished and result.record.totals.rejected and not result.interrupted:
-        raise _nothing_fits(result, chosen)
+        raise _nothing_fits(result, simulated)
     if not quiet:
-        _say_next(chosen)
+        _say_next(simulated)
     if result.interrupted:
         click.echo("kvlab: interrupted: these are partial results", err=True)
         return INTERRUPTED
@@ -119,45 +119,25 @@ def _say_next(scenario: Scenario) -> None:
         click.echo(f"next: kvlab compare {scenario.rules} {scenario.rules}:{lever}", err=True)
 
 
-def _named(scenario: str | None) -> str:
-    if scenario is None:
-        raise click.UsageError("what to run? Give a preset or a file, or --vllm COMMAND or --vllm-log FILE")
-    return scenario
-
-
-def _setup(scenario: str | None, command: str | None, log: str | None, given: dict[str, object]) -> Setup | None:
-    """What a command line or a log of vLLM says; None where there is neither."""
-    if command is None and log is None:
-        return None
-    rules = VLLM_V1 if scenario is None else ALIASES.get(scenario, scenario)
-    if rules not in (VLLM_V1, VLLM_V0):
-        flag = "--vllm" if command is not None else "--vllm-log"
-        remedy = f"is a server with the rules of {VLLM_V1}, or of {VLLM_V0}: leave {scenario} out"
-        raise ConfigError(flag, command or log, remedy)
-    from kvlab.vllm_setup import setup
-
-    return setup(sources(command, log, rules), given, rules)
-
-
-def _as_json(result: Run, scenario: Scenario, made: Setup | None) -> str:
+def _as_json(result: Run, scenario: Scenario, origins: Origins | None) -> str:
     document = result.to_dict()
     if isinstance(scenario.server, VllmServer):
         from kvlab.timing import timing_notes
         from kvlab.vllm_print import vllm_flags
 
         document["step_times"] = timing_notes(result, scenario)
-        document["vllm"] = {"command": vllm_flags(scenario), **({} if made is None else made.origins.to_dict())}
+        document["vllm"] = {"command": vllm_flags(scenario), **({} if origins is None else origins.to_dict())}
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 
-def _as_text(result: Run, scenario: Scenario, made: Setup | None, with_chart: bool) -> str:
+def _as_text(result: Run, scenario: Scenario, origins: Origins | None, with_chart: bool) -> str:
     from kvlab.cli.report import report
     from kvlab.cli.terminal import stdout_terminal
     from kvlab.cli.vllm import command_lines, origin_lines
 
     terminal = stdout_terminal()
     text = report(result, scenario, terminal, with_chart=with_chart)
-    for lines in ([] if made is None else origin_lines(made.origins, terminal), command_lines(scenario, terminal)):
+    for lines in ([] if origins is None else origin_lines(origins, terminal), command_lines(scenario, terminal)):
         text += terminal.render(["", *lines]) if lines else ""
     return text
 

@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
+from kvlab.cli.options import given_settings, scenario_from
 from kvlab.cli.terminal import Terminal
-from kvlab.setting_table import VLLM_V1
+from kvlab.errors import ConfigError
+from kvlab.scenarios import ALIASES
+from kvlab.setting_table import VLLM_V0, VLLM_V1
 
 if TYPE_CHECKING:
     from kvlab.scenarios import Scenario
     from kvlab.vllm_flags import ParsedCommand, Said
-    from kvlab.vllm_setup import Origins
+    from kvlab.vllm_setup import Origins, Setup
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _LABEL_WIDTH: Final = 14
@@ -25,6 +28,41 @@ def vllm_options(function: _F) -> _F:
     log = click.option("--vllm-log", metavar="FILE", help="Take settings and KV cache from vLLM's start-up log.")
     command = click.option("--vllm", metavar="COMMAND", help='Take settings from "vllm serve MODEL --flags ...".')
     return command(log(function))
+
+
+def chosen(
+    name: str | None, command: str | None, log: str | None, flags: dict[str, object], assignments: Sequence[str] = ()
+) -> tuple[Scenario, Origins | None]:
+    """The scenario that a preset, a file, a command or a log of vLLM stands for, with the settings that the user gave.
+
+    Warnings of a log are told on stderr.
+
+    Args:
+        name: a preset or a file; beside a command or a log only the name of its rules.
+    Returns:
+        Also where the settings are from; None without a command or a log.
+    Raises:
+        KvlabError: no such scenario or setting, a value that can't work, or a command that can't be simulated.
+        click.UsageError: none of the three.
+    """
+    if command is None and log is None:
+        if name is None:
+            raise click.UsageError("which scenario? Give a preset or a file, or --vllm COMMAND or --vllm-log FILE")
+        return scenario_from(name, flags, assignments), None
+    made = _setup(name, command, log, given_settings(flags, assignments))
+    warn(made.origins.warnings)
+    return made.scenario, made.origins
+
+
+def _setup(name: str | None, command: str | None, log: str | None, given: dict[str, object]) -> Setup:
+    rules = VLLM_V1 if name is None else ALIASES.get(name, name)
+    if rules not in (VLLM_V1, VLLM_V0):
+        flag = "--vllm" if command is not None else "--vllm-log"
+        remedy = f"is a server with the rules of {VLLM_V1}, or of {VLLM_V0}: leave {name} out"
+        raise ConfigError(flag, command or log, remedy)
+    from kvlab.vllm_setup import setup
+
+    return setup(sources(command, log, rules), given, rules)
 
 
 def sources(command: str | None, log: str | None, rules: str = VLLM_V1) -> list[ParsedCommand]:
