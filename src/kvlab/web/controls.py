@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping
-from fractions import Fraction
 from functools import cache
 from typing import Final
 
 from kvlab.metrics.catalog import Metric
-from kvlab.results import Run
 from kvlab.scenarios import Scenario, preset
 from kvlab.setting_table import BLOCK_TABLE_LAB, PREEMPTION_LAB, SETTINGS, VLLM_V1
 from kvlab.settings import DURATION, SIZE, SWITCH
-from kvlab.web.parts import GIB_UNIT, THROUGHPUT, TTFT, Control, Tile, hundredths, percent, tenths, texts, tile
+from kvlab.web.parts import (
+    GIB_UNIT,
+    THROUGHPUT,
+    TTFT,
+    Control,
+    Figure,
+    Figures,
+    Tile,
+    hundredths,
+    percent,
+    tenths,
+    texts,
+    tile,
+)
 from kvlab.web.your_server import ACTS_ONLY, SERVER_CONTROLS, SERVER_TILES
 
 _SEQS: Final = texts([1, 2, *range(4, 132, 4), *range(144, 257, 16)])
@@ -108,11 +119,12 @@ USED_RATIO: Final = Metric(
 """Of the page alone: KV usage without what is reserved and empty."""
 
 
-def used_ratio(run: Run) -> Fraction | None:
+def used_ratio(_: Scenario, figures: Figures) -> Figure:
     """`USED_RATIO` of a run."""
-    totals = run.record.totals
-    whole = run.record.capacity_tokens * totals.end_ns
-    return Fraction(totals.used_token_ns, whole) if whole else None
+    usage, waste, capacity = (
+        figures[name] for name in ("mean_kv_usage_ratio", "mean_waste_tokens", "kv_capacity_tokens")
+    )
+    return None if usage is None or waste is None or not capacity else usage - waste / capacity
 
 
 TILES: Final[dict[str, tuple[Tile, ...]]] = {

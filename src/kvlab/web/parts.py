@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 
 from kvlab.metrics import METRICS
 from kvlab.metrics.catalog import Metric
-from kvlab.results import Run
+from kvlab.scenarios import Scenario
 from kvlab.setting_table import SETTINGS
 from kvlab.settings import NOT_SET
 from kvlab.units import GIB, NS_PER_S, parse_bytes
@@ -19,6 +19,9 @@ GIB_UNIT: Final = "GiB"
 Kind = Literal["range", "choice", "switch", "select", "text"]
 """Slider of stops, radio buttons, on or off, a list to choose from, text with suggestions."""
 Group = Literal["server", "traffic", "event"]
+Figure = int | Fraction | float | None
+Figures = Mapping[str, Figure]
+"""Metrics of a run by name: exact, or the nearest doubles."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +52,7 @@ class Control:
         Args:
             more: further stops, which a mission needs.
         """
-        values, labels = self._stops(more)
+        values, labels = self.stops(more)
         return {
             "name": self.name,
             "label": self.label,
@@ -66,7 +69,8 @@ class Control:
             "default": default,
         }
 
-    def _stops(self, more: Iterable[str]) -> tuple[list[str], list[str]]:
+    def stops(self, more: Iterable[str]) -> tuple[list[str], list[str]]:
+        """Every value in order, with further ones of a slider in their places; and what the page shows for each."""
         shown = dict(zip(self.values, self.labels or self.values, strict=True))
         if self.kind == "range":
             parse = SETTINGS[self.name].parse
@@ -112,7 +116,7 @@ class Tile:
     main: bool = False
     """One of the three that a phone shows while a slider moves."""
     metric: Metric
-    value: Callable[[Run], Fraction | int | None]
+    value: Callable[[Scenario, Figures], Figure]
 
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON."""
@@ -125,23 +129,31 @@ class Tile:
             "main": self.main,
         }
 
-    def show(self, run: Run) -> dict[str, Any]:
+    def show(self, scenario: Scenario, figures: Figures) -> dict[str, Any]:
         """The figure of a run: a plain number (seconds, bytes, a ratio of 0..1, a count), and as a person reads it."""
-        value = self.value(run)
+        value = _exact(self.value(scenario, figures))
         scale = NS_PER_S if self.metric.unit == "ns" else 1
         plain = None if value is None else float(Fraction(value) / scale)
         return {"value": plain, "text": self.metric.format(value)}
 
 
+def _exact(value: Figure) -> Fraction | int | None:
+    """A double as its shortest decimal: what lies half-way between two texts is then rounded as the exact value is.
+
+    >>> _exact(9 / 800), Fraction(9 / 800) == Fraction(9, 800)
+    (Fraction(9, 800), False)
+    """
+    return Fraction(str(value)) if isinstance(value, float) else value
+
+
 def tile(name: str, label: str, *, main: bool = False) -> Tile:
     """A figure of the catalog."""
-    return Tile(name=name, label=label, main=main, metric=METRICS[name], value=lambda run: getattr(run.metrics, name))
+    return Tile(name=name, label=label, main=main, metric=METRICS[name], value=lambda _, figures: figures[name])
 
 
-def throughput(run: Run) -> Fraction | None:
+def throughput(scenario: Scenario, figures: Figures) -> Figure:
     """In the window; of an uncut trace, which has none, to the last token."""
-    metrics = run.metrics
-    return metrics.throughput_tokens_per_s if run.window_ns is None else metrics.throughput_in_window_tokens_per_s
+    return figures["throughput_tokens_per_s" if scenario.window_ns is None else "throughput_in_window_tokens_per_s"]
 
 
 THROUGHPUT: Final = Tile(

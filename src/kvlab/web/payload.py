@@ -100,10 +100,11 @@ def _description(name: str, section: Section) -> dict[str, Any]:
 def _header(run: Run, scenario: Scenario, missions: Mapping[str, Any]) -> dict[str, Any]:
     num_blocks, num_cpu_blocks, block_size = _pools(run.config)
     contiguous = isinstance(run.config, BlockTableLabConfig) and run.config.allocator == "contiguous"
+    figures = run.metrics.values()
     return {
         "lab": scenario.rules,
         "changes": changes_as_text(scenario),
-        "tiles": {tile.name: tile.show(run) for tile in TILES[scenario.rules]},
+        "tiles": {tile.name: tile.show(scenario, figures) for tile in TILES[scenario.rules]},
         "story": story(run),
         "accounting": accounting(run),
         "end_s": run.record.totals.end_ns / NS_PER_S,

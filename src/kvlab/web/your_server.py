@@ -8,7 +8,6 @@ from functools import lru_cache
 from typing import Final
 
 from kvlab.metrics.catalog import Metric
-from kvlab.results import Run
 from kvlab.scenarios import Scenario
 from kvlab.servers import LINEAR, VllmV1Server
 from kvlab.settings import NOT_SET
@@ -16,7 +15,7 @@ from kvlab.sizing.dtypes import WEIGHT_DTYPES
 from kvlab.sizing.gpus import gpu_names
 from kvlab.sizing.models import model_names
 from kvlab.sizing.result import Capacity
-from kvlab.web.parts import THROUGHPUT, TTFT, Control, Tile, hundredths, percent, texts, tile
+from kvlab.web.parts import THROUGHPUT, TTFT, Control, Figures, Tile, hundredths, percent, texts, tile
 
 _MODELS: Final = tuple(sorted(model_names(), key=str.lower))
 _DTYPES: Final = ("auto", *WEIGHT_DTYPES)
@@ -127,10 +126,8 @@ def fits(server: VllmV1Server) -> Capacity:
     return server.capacity()
 
 
-def _max_concurrency(run: Run) -> Fraction | None:
+def _max_concurrency(scenario: Scenario, _: Figures) -> Fraction | None:
     """As the engine logs it."""
-    scenario = run.scenario
-    assert isinstance(scenario, Scenario)
     assert isinstance(scenario.server, VllmV1Server)
     return fits(scenario.server).max_concurrency
 
