@@ -14,7 +14,7 @@ from kvlab.scenarios import Scenario, load
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kvlab.advice.advise import Advice
+    from kvlab.advice.answer import Advice
     from kvlab.advice.plan import Plan
     from kvlab.comparison import Comparison
     from kvlab.results import Run
@@ -108,13 +108,14 @@ def sweep(
     if not parsed:
         raise ConfigError("axes", "none", "give at least one setting with values, such as max_num_seqs=[32, 64]")
     first = base.traffic.seed
-    return run_sweep(
-        base,
-        grid(parsed) if sample is None else hypercube(parsed, sample, first),
-        seeds=range(first, first + seeds) if isinstance(seeds, int) else seeds,
-        executor=local(workers),
-        folder=None if folder is None else Path(folder),
-    )
+    with local(workers) as run:
+        return run_sweep(
+            base,
+            grid(parsed) if sample is None else hypercube(parsed, sample, first),
+            seeds=range(first, first + seeds) if isinstance(seeds, int) else seeds,
+            executor=run,
+            folder=None if folder is None else Path(folder),
+        )
 
 
 def advise(
@@ -141,7 +142,8 @@ def advise(
     base = scenario if isinstance(scenario, Scenario) else _load(scenario)
     first = base.traffic.seed
     tried = range(first, first + seeds) if isinstance(seeds, int) else seeds
-    return find_fixes(base, parse_goals(goals), seeds=tried, executor=local(workers))
+    with local(workers) as run:
+        return find_fixes(base, parse_goals(goals), seeds=tried, executor=run)
 
 
 def plan(
@@ -178,15 +180,16 @@ def plan(
         raise ConfigError("least", least, "give either largest or least")
     base = scenario if isinstance(scenario, Scenario) else _load(scenario)
     first = base.traffic.seed
-    return find_limit(
-        base,
-        least or largest or "request_rate",
-        parse_goals(goals),
-        largest=least is None,
-        seeds=range(first, first + seeds) if isinstance(seeds, int) else seeds,
-        step=step,
-        executor=local(workers),
-    )
+    with local(workers) as run:
+        return find_limit(
+            base,
+            least or largest or "request_rate",
+            parse_goals(goals),
+            largest=least is None,
+            seeds=range(first, first + seeds) if isinstance(seeds, int) else seeds,
+            step=step,
+            executor=run,
+        )
 
 
 def _load(name_or_path: object) -> Scenario:

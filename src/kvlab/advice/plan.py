@@ -17,7 +17,7 @@ from kvlab.scenarios import Scenario
 from kvlab.setting_table import find_setting
 from kvlab.settings import COUNT, DURATION, FACTOR, RATE, RATIO, SIZE, Kind, Setting, Value
 from kvlab.sweeps.outcome import Outcome, key_of
-from kvlab.sweeps.workers import Executor, local
+from kvlab.sweeps.workers import Executor, at_work
 from kvlab.units import MIB
 
 _STEPS: Final[dict[Kind, Decimal]] = {
@@ -130,8 +130,9 @@ def find_limit(
     tried = tuple(seeds) or tuple(range(first, first + 5))
     width = _STEPS[setting.kind] if step is None else Decimal(str(_checked(setting, step)))
     _check_start(scenario, setting, width)
-    search = _Search(scenario, setting, goals, width, largest=largest, executor=executor or local())
-    limits = search.limits(_number(start), tried)
+    with at_work(executor) as run:
+        search = _Search(scenario, setting, goals, width, largest=largest, executor=run)
+        limits = search.limits(_number(start), tried)
     return Plan(
         scenario=scenario,
         field=field,

@@ -42,7 +42,8 @@ def advise(
     Single settings first, then two together where that is cheaper. Prices are points: a flag is cheap, memory costs
     money, FP8 risks quality, turning users away is dearest. Exit status 1 if nothing helps.
     """
-    from kvlab.advice.advise import NOTHING, find_fixes
+    from kvlab.advice.advise import find_fixes
+    from kvlab.advice.answer import NOTHING
     from kvlab.advice.goals import parse_goals
     from kvlab.sweeps.workers import local
 
@@ -51,7 +52,8 @@ def advise(
     slo = take_slo(flags)
     base = scenario_from(scenario, flags, assignments)
     first = base.traffic.seed
-    advice = find_fixes(base, parse_goals(slo), seeds=range(first, first + seeds), executor=local(workers))
+    with local(workers) as run:
+        advice = find_fixes(base, parse_goals(slo), seeds=range(first, first + seeds), executor=run)
     if as_json:
         click.echo(json.dumps(advice.to_dict(), indent=2, ensure_ascii=False))
     else:

@@ -71,15 +71,16 @@ def plan(
         raise ConfigError("profile", profile, "needs the largest request_rate")
     base = scenario_from(scenario, flags, assignments)
     first = base.traffic.seed
-    found = find_limit(
-        base,
-        field,
-        parse_goals(slo),
-        largest=least is None,
-        seeds=range(first, first + seeds),
-        step=step,
-        executor=local(workers),
-    )
+    with local(workers) as run:
+        found = find_limit(
+            base,
+            field,
+            parse_goals(slo),
+            largest=least is None,
+            seeds=range(first, first + seeds),
+            step=step,
+            executor=run,
+        )
     if as_json:
         click.echo(json.dumps(found.to_dict() | _servers(found, rates), indent=2, ensure_ascii=False))
     else:

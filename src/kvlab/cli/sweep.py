@@ -72,14 +72,15 @@ def sweep(
     folder = Path(out)
     bar = _Bar(visible=not quiet and sys.stderr is not None and sys.stderr.isatty())
     try:
-        done = run_sweep(
-            base,
-            points,
-            seeds=range(seed, seed + seeds),
-            executor=local(workers),
-            folder=folder,
-            progress=bar.show,
-        )
+        with local(workers) as run:
+            done = run_sweep(
+                base,
+                points,
+                seeds=range(seed, seed + seeds),
+                executor=run,
+                folder=folder,
+                progress=bar.show,
+            )
     except KeyboardInterrupt:
         bar.close()
         click.echo(f"kvlab: interrupted after {bar.done:,} of {bar.total:,} runs; the same command goes on", err=True)

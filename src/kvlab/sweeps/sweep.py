@@ -13,7 +13,7 @@ from kvlab.setting_table import SETTINGS
 from kvlab.settings import Value
 from kvlab.sweeps.outcome import Outcome, key_of
 from kvlab.sweeps.store import Store
-from kvlab.sweeps.workers import Executor, local
+from kvlab.sweeps.workers import Executor, at_work
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -102,15 +102,15 @@ def run_sweep(
     known = len(outcomes)
     todo = {key: made for made, key, _ in plan if made is not None and key not in outcomes}
     keys = list(todo)
-    run = local() if executor is None else executor
     if progress is not None:
         progress(len(outcomes), len(outcomes) + len(todo))
-    for number, outcome in run(enumerate(todo.values())):
-        if store is not None:
-            store.put(keys[number], outcome)
-        outcomes[keys[number]] = outcome
-        if progress is not None:
-            progress(len(outcomes), known + len(todo))
+    with at_work(executor) as run:
+        for number, outcome in run(enumerate(todo.values())):
+            if store is not None:
+                store.put(keys[number], outcome)
+            outcomes[keys[number]] = outcome
+            if progress is not None:
+                progress(len(outcomes), known + len(todo))
     pairs = ((point, seed) for point in points for seed in seeds)
     rows = [
         Row(settings=point, seed=seed, outcome=outcomes[key])
