@@ -23,9 +23,10 @@ from kvlab.workloads.traffic import DRAWN_ONLY
 _CLIENT: Final = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
 _MAX_FIELDS: Final = 100
 _MAX_ID: Final = 10**9
-_DRAWN: Final = (
+DRAWN: Final = (
     *DRAWN_ONLY, "arrivals", "burstiness", "max_concurrency", "think_time_ns", "burst", "rate_events",
 )  # fmt: skip
+"""Settings of drawn traffic: left out beside a trace."""
 
 FindTrace = Callable[[str], Upload]
 """Token -> the uploaded trace; raises RefusedError when there is none."""
@@ -108,7 +109,7 @@ def read_scenario(fields: Mapping[str, str], find_trace: FindTrace) -> Query:
         raise UnknownNameError("setting", "name", ())
     upload = None if token == NOT_SET else find_trace(token)
     if upload is not None:
-        for field in _DRAWN if "long_report_users" in settings else (*_DRAWN, "seed"):
+        for field in DRAWN if "long_report_users" in settings else (*DRAWN, "seed"):
             settings.pop(field, None)
         settings["trace"] = upload.path
         if upload.format is not None:
