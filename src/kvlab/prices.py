@@ -149,6 +149,10 @@ PRICES: Final[dict[str, Price]] = {
         rule=PerStep(step=GIB // 2, up=1, down=0),
         reason="Memory that nothing else can have.",
     ),
+    "kv_cache_memory_bytes": Price(
+        rule=PerStep(step=GIB // 2, up=1, down=0),
+        reason="Memory of every GPU that nothing else can have.",
+    ),
     "kv_cache_dtype": Price(
         rule=To(values=("fp8",), price=8, others=0),
         reason="FP8 can change answers: evaluate before you ship it.",
@@ -180,6 +184,10 @@ PRICES: Final[dict[str, Price]] = {
     "request_rate": Price(
         rule=PerStep(step=Decimal("0.5"), up=0, down=10),
         reason="A lower rate means that users are turned away.",
+    ),
+    "max_concurrency": Price(
+        rule=PerStep(step=8, up=0, down=10),
+        reason="Fewer users at once means that users are turned away.",
     ),
 }
 

@@ -53,7 +53,28 @@ def vllm_flags(scenario: Scenario) -> str:
     """What `vllm serve` takes for the same server, as far as a lab's has it; of a vLLM server the whole command."""
     if isinstance(scenario.server, VllmServer):
         return serve_command(scenario.server)
-    return _lab_flags(scenario)
+    return " ".join(_lab_words(scenario))
+
+
+def changed_flags(before: Scenario, after: Scenario) -> str:
+    """What of the flags differs: those that are new or have another value, and those to be left out.
+
+    A switch that is on by default is spelled out when it is turned back on. Empty where the change is none of flags.
+    """
+    old, new = (_by_flag(scenario) for scenario in (before, after))
+    words = [f"{flag} {value}".rstrip() for flag, value in new.items() if old.get(flag) != value]
+    for flag in old:
+        if flag not in new:
+            words.append(f"--{flag[5:]}" if flag.startswith("--no-") else f"(without {flag})")
+    return " ".join(words)
+
+
+def _by_flag(scenario: Scenario) -> dict[str, str]:
+    """Flag -> its value, in the order of the command."""
+    server = scenario.server
+    words = serve_words(server)[1:] if isinstance(server, VllmServer) else _lab_words(scenario)
+    pairs = (word.partition(" ") for word in words)
+    return {flag: value for flag, _, value in pairs}
 
 
 def serve_command(server: VllmServer) -> str:
@@ -114,16 +135,16 @@ def _show(server: VllmServer, name: str) -> str:
     return str(value) if name.endswith("_bytes") and value is not None else SETTINGS[name].show(value)
 
 
-def _lab_flags(scenario: Scenario) -> str:
-    """Swap is of vLLM before V1, a watermark of 0.24 and later."""
+def _lab_words(scenario: Scenario) -> list[str]:
+    """One per flag with its value. Swap is of vLLM before V1, a watermark of 0.24 and later."""
     settings: Mapping[str, Any] = scenario.settings()
     words = [f"{flag} {_plain(name, settings[name])}" for name, flag in _LAB_FLAGS[scenario.rules]]
     config = scenario.engine_config()
     if isinstance(config, PreemptionLabConfig) and config.headroom_blocks:
         words.append(f"--watermark {_watermark(config.headroom_blocks, config.num_gpu_blocks)}")
     if settings.get("preemption_mode") == "swap":
-        words.append(f"--preemption-mode swap --swap-space {float(settings['swap_space_bytes']) / 2**30:g}")
-    return " ".join(words)
+        words += ["--preemption-mode swap", f"--swap-space {float(settings['swap_space_bytes']) / 2**30:g}"]
+    return words
 
 
 def _watermark(blocks: int, pool: int) -> str:

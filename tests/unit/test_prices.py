@@ -79,6 +79,7 @@ def test_the_words_of_the_table() -> None:
         "allocator": "Change it: 3 points",
         "gpu_memory_utilization": "Raise it: 1 point per started 1 %; lower it: free",
         "kv_memory_bytes": "Raise it: 1 point per started 512 MiB; lower it: free",
+        "kv_cache_memory_bytes": "Raise it: 1 point per started 512 MiB; lower it: free",
         "kv_cache_dtype": "To fp8: 8 points; otherwise: free",
         "watermark": "Raise it: 1 point per started 5 %; lower it: free",
         "max_num_batched_tokens": "Raise it: 1 point; lower it: 1 point",
@@ -87,6 +88,7 @@ def test_the_words_of_the_table() -> None:
         "enable_prefix_caching": "Change it: 1 point",
         "tensor_parallel_size": "Raise it: 40 points; lower it: free",
         "request_rate": "Raise it: free; lower it: 10 points per started 0.5 requests/s",
+        "max_concurrency": "Raise it: free; lower it: 10 points per started 8 users",
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -11,6 +11,7 @@ from typing import Final
 
 from kvlab.errors import ConfigError, UnknownNameError
 from kvlab.metrics import METRICS
+from kvlab.scenarios import NO_LIMITS, Scenario
 from kvlab.units import parse_bytes, parse_decimal, parse_duration_ns, parse_ratio
 
 _GOAL: Final = re.compile(r"\s*([A-Za-z0-9_]+)\s*(<=|>=|≤|≥|<|>)\s*(\S.*?)\s*\Z")
@@ -23,6 +24,7 @@ _SHORT: Final = {
     "paused": "paused_ratio",
     "kv_usage": "peak_kv_usage_ratio",
 }
+_GOOD: Final = ("goodput_per_s", "good_ratio")
 _PARSERS: Final[dict[str, Callable[[object, str], int | Decimal]]] = {
     "ns": parse_duration_ns,
     "bytes": parse_bytes,
@@ -84,6 +86,26 @@ def parse_goals(text: str) -> tuple[Goal, ...]:
     if not goals:
         raise ConfigError("slo", text, 'needs at least one limit, such as "gap_p99<=150ms"')
     return tuple(goals)
+
+
+def check_goals(goals: Iterable[Goal], scenario: Scenario) -> None:
+    """Whether runs of this scenario can have the metrics at all.
+
+    Raises:
+        ConfigError: throughput in the window of traffic without one; goodput without limits of what is good.
+    """
+    for goal in goals:
+        if goal.metric == _SHORT["throughput"] and scenario.window_ns is None:
+            raise ConfigError(
+                f"slo {goal.metric}", "no value",
+                "this traffic has no window in which it arrives: limit throughput_tokens_per_s instead",
+            )  # fmt: skip
+        if goal.metric in _GOOD and scenario.slo == NO_LIMITS:
+            raise ConfigError(
+                f"slo {goal.metric}",
+                "no limits",
+                'say what a good request is, such as --set slo="ttft<=2s, tpot<=50ms"',
+            )
 
 
 def limit_of(metric: str, text: str, field: str) -> Fraction:

@@ -55,6 +55,7 @@ LADDERS: Final[dict[str, Ladder]] = {
     "watermark": _raise_to(*map(Decimal, ("0.01", "0.02", "0.03", "0.05", "0.1"))),
     "gpu_memory_utilization": _raise_to(*map(Decimal, ("0.91", "0.92", "0.93", "0.94", "0.95", "0.96", "0.97"))),
     "kv_memory_bytes": _plus(*(step * GIB // 2 for step in range(1, 17))),
+    "kv_cache_memory_bytes": _plus(*(step * GIB for step in (1, 2, 4, 8, 16))),
     "swap_space_bytes": _plus(4 * GIB, 8 * GIB, 16 * GIB),
     "kv_cache_dtype": _other("fp8"),
     "max_tokens": _lower(75, 50, 25),
@@ -64,8 +65,21 @@ LADDERS: Final[dict[str, Ladder]] = {
     "enable_prefix_caching": _other(True),
     "tensor_parallel_size": lambda now: [now * 2, now * 4],
     "request_rate": _less_rate,
+    "max_concurrency": _lower(90, 80, 70, 60, 50, 40, 30, 20, 10),
 }
 """Setting -> its ladder. Every one of them has a price in `kvlab.prices`."""
+FINEST: Final[dict[str, int | Decimal]] = {
+    "max_num_seqs": 1,
+    "headroom_blocks": 8,
+    "watermark": Decimal("0.001"),
+    "gpu_memory_utilization": Decimal("0.005"),
+    "kv_memory_bytes": GIB // 8,
+    "kv_cache_memory_bytes": GIB // 4,
+    "swap_space_bytes": GIB,
+    "request_rate": Decimal("0.1"),
+    "max_concurrency": 1,
+}
+"""Setting -> the smallest difference worth telling; the others go in steps of their ladders only."""
 
 
 def levers(scenario: Scenario) -> dict[str, tuple[Value, ...]]:

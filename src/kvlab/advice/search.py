@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
 from itertools import combinations, product
 from typing import Final
 
 from kvlab.advice.goals import Goal
 from kvlab.errors import KvlabError
-from kvlab.prices import PRICES, Price, cost_of
+from kvlab.prices import Price, cost_of
 from kvlab.scenarios import Scenario
 from kvlab.settings import Value
 from kvlab.sweeps.outcome import Outcome, key_of
@@ -17,6 +18,9 @@ from kvlab.sweeps.workers import Executor
 Change = tuple[tuple[str, Value], ...]
 """Settings and their new values, in the order of the table of settings."""
 _AT_ONCE: Final = 64
+_FEW: Final = 4
+"""Values of one lever that are run at once: the first that suffices ends it."""
+_NUMBERS: Final = (int, Decimal)
 
 
 class Trial:
@@ -33,6 +37,30 @@ class Trial:
         return all(
             outcome.metrics is not None and all(goal.met_by(outcome.metrics) for goal in goals)
             for outcome in self.outcomes.values()
+        )
+
+    def missed(self, goals: Sequence[Goal]) -> float:
+        """By how much the goals are missed, the seeds added up."""
+        missed = 0.0
+        for outcome in self.outcomes.values():
+            if outcome.metrics is None:
+                return float("inf")
+            missed += sum(float(goal.missed_by(outcome.metrics)) for goal in goals)
+        return missed
+
+    def values(self, metric: str) -> list[float]:
+        """A metric with every seed that has it."""
+        found = [None if outcome.metrics is None else outcome.metrics[metric] for outcome in self.outcomes.values()]
+        return [float(value) for value in found if value is not None]
+
+    def distance(self, scenario: Scenario) -> float:
+        """How far the change goes: the sum of relative moves of numbers."""
+        settings = scenario.settings()
+        moves = [(settings[name], value) for name, value in self.change]
+        return sum(
+            abs(float(value) - float(now)) / max(abs(float(now)), 1.0)
+            for now, value in moves
+            if isinstance(now, _NUMBERS) and isinstance(value, _NUMBERS)
         )
 
 
@@ -57,77 +85,112 @@ class Lab:
             trial.outcomes[seed] = self._known[key]
 
 
-def singles(
-    scenario: Scenario, levers: Mapping[str, Sequence[Value]], prices: Mapping[str, Price] = PRICES
-) -> list[Trial]:
-    """Each lever alone, at each of its values."""
-    return [trial for name, values in levers.items() for value in values
-            if (trial := _trial(scenario, ((name, value),), prices)) is not None]  # fmt: skip
+class Search:
+    """Trials of one scenario against one set of goals."""
 
+    def __init__(
+        self, lab: Lab, scenario: Scenario, goals: Sequence[Goal], seeds: Sequence[int], prices: Mapping[str, Price]
+    ) -> None:
+        self._lab = lab
+        self._scenario = scenario
+        self._goals = goals
+        self._seeds = seeds
+        self._prices = prices
 
-def combined(
-    scenario: Scenario, levers: Mapping[str, Sequence[Value]], prices: Mapping[str, Price] = PRICES, *, count: int
-) -> Iterator[Trial]:
-    """`count` levers together, every combination of their values; the cheapest first."""
-    found: list[tuple[int, int, Change]] = []
-    for names in combinations(levers, count):
-        for values in product(*(levers[name] for name in names)):
-            price = _price(scenario, tuple(zip(names, values, strict=True)), prices)
-            found.append((price, len(found), tuple(zip(names, values, strict=True))))
-    for _, _, change in sorted(found, key=lambda entry: entry[:2]):
-        trial = _trial(scenario, change, prices)
-        if trial is not None:
-            yield trial
+    def alone(self, name: str, values: Sequence[Value]) -> list[Trial]:
+        """One lever at each of its values: the cheapest first, of equal price the nearest to what is set."""
+        made = (self._trial(((name, value),)) for value in values)
+        return sorted(
+            (trial for trial in made if trial is not None),
+            key=lambda trial: (trial.price, trial.distance(self._scenario)),
+        )
 
-
-def _trial(scenario: Scenario, change: Change, prices: Mapping[str, Price]) -> Trial | None:
-    try:
-        changed = scenario.replace(**dict(change))
-    except KvlabError:
+    def first_sufficient(self, trials: Sequence[Trial]) -> Trial | None:
+        """The first that keeps the goals with every seed."""
+        for begin in range(0, len(trials), _FEW):
+            good = self._sufficient(trials[begin : begin + _FEW])
+            if good:
+                return good[0]
         return None
-    return Trial(change, _price(scenario, change, prices), changed)
 
+    def refined(self, good: Trial, values: Sequence[Value], step: int | Decimal) -> Trial:
+        """The least move in multiples of `step` that suffices, by bisection: between `good` and what came before it.
 
-def _price(scenario: Scenario, change: Change, prices: Mapping[str, Price]) -> int:
-    return cost_of(scenario.settings(), dict(change), prices)
+        Args:
+            good: one lever, moved far enough.
+            values: what was tried; those on the way to `good` don't suffice.
+        """
+        ((name, value),) = good.change
+        now = self._scenario.settings()[name]
+        if not isinstance(now, _NUMBERS) or not isinstance(value, _NUMBERS):
+            return good
+        passed = [each for each in (now, *values) if isinstance(each, _NUMBERS) and abs(each - now) < abs(value - now)
+                  and (each - now) * (value - now) >= 0]  # fmt: skip
+        bad = max(passed, key=lambda each: abs(each - now), default=now)
+        up = value > now
+        far, near = (_ceiling(value, step), bad // step) if up else (value // step, _ceiling(bad, step))
+        while abs(far - near) > 1:
+            middle = (far + near) // 2 if up else -((-far - near) // 2)
+            trial = self._trial(((name, type(now)(middle * step)),))
+            if trial is not None and self._sufficient([trial]):
+                far, good = middle, trial
+            else:
+                near = middle
+        return good
 
+    def together(self, levers: Mapping[str, Sequence[Value]], count: int) -> Iterator[Trial]:
+        """`count` levers together, every combination of their values; the cheapest first."""
+        found: list[tuple[int, int, Change]] = []
+        for names in combinations(levers, count):
+            for values in product(*(levers[name] for name in names)):
+                change = tuple(zip(names, values, strict=True))
+                found.append((self._price(change), len(found), change))
+        for _, _, change in sorted(found, key=lambda entry: entry[:2]):
+            trial = self._trial(change)
+            if trial is not None:
+                yield trial
 
-def sufficient(lab: Lab, trials: Sequence[Trial], goals: Sequence[Goal], seeds: Sequence[int]) -> list[Trial]:
-    """Those that keep the goals with every seed. The first seed alone rules most of them out."""
-    lab.run(trials, seeds[:1])
-    left = [trial for trial in trials if trial.keeps(goals)]
-    lab.run(left, seeds[1:])
-    return [trial for trial in left if trial.keeps(goals)]
+    def cheapest(self, candidates: Iterable[Trial], *, below: int | None, most_runs: int) -> list[Trial]:
+        """Of candidates in rising price, those of the first price at which one keeps the goals.
 
-
-def cheaper_together(
-    lab: Lab,
-    candidates: Iterator[Trial],
-    goals: Sequence[Goal],
-    seeds: Sequence[int],
-    *,
-    below: int | None,
-    most_runs: int,
-) -> list[Trial]:
-    """Of combinations in rising price, those of the first price at which one keeps the goals.
-
-    Args:
-        below: only combinations cheaper than that are of interest; None: all.
-        most_runs: stop looking after that many.
-    """
-    begun = lab.runs
-    found: list[Trial] = []
-    batch: list[Trial] = []
-    for trial in candidates:
-        too_dear = below is not None and trial.price >= below
-        if too_dear or (found and trial.price > found[0].price) or lab.runs - begun >= most_runs:
-            break
-        if batch and (trial.price > batch[0].price or len(batch) == _AT_ONCE):
-            found += sufficient(lab, batch, goals, seeds)
-            batch = []
-            if found and trial.price > found[0].price:
+        Args:
+            below: only what is cheaper than that is of interest; None: all.
+            most_runs: stop looking after that many.
+        """
+        begun = self._lab.runs
+        found: list[Trial] = []
+        batch: list[Trial] = []
+        for trial in candidates:
+            too_dear = below is not None and trial.price >= below
+            if too_dear or (found and trial.price > found[0].price) or self._lab.runs - begun >= most_runs:
                 break
-        batch.append(trial)
-    if batch and not (found and batch[0].price > found[0].price):
-        found += sufficient(lab, batch, goals, seeds)
-    return found
+            if batch and (trial.price > batch[0].price or len(batch) == _AT_ONCE):
+                found += self._sufficient(batch)
+                batch = []
+                if found and trial.price > found[0].price:
+                    break
+            batch.append(trial)
+        if batch and not (found and batch[0].price > found[0].price):
+            found += self._sufficient(batch)
+        return found
+
+    def _sufficient(self, trials: Sequence[Trial]) -> list[Trial]:
+        """Those that keep the goals with every seed. The first seed alone rules most of them out."""
+        self._lab.run(trials, self._seeds[:1])
+        left = [trial for trial in trials if trial.keeps(self._goals)]
+        self._lab.run(left, self._seeds[1:])
+        return [trial for trial in left if trial.keeps(self._goals)]
+
+    def _trial(self, change: Change) -> Trial | None:
+        try:
+            changed = self._scenario.replace(**dict(change))
+        except KvlabError:
+            return None
+        return Trial(change, self._price(change), changed)
+
+    def _price(self, change: Change) -> int:
+        return cost_of(self._scenario.settings(), dict(change), self._prices)
+
+
+def _ceiling(value: int | Decimal, step: int | Decimal) -> int | Decimal:
+    return -(-value // step)

@@ -7,7 +7,8 @@ from decimal import Decimal
 import pytest
 
 import kvlab
-from kvlab.advice.advise import FIX, HOLDS, NOTHING, Advice, find_fixes
+from kvlab.advice.advise import find_fixes
+from kvlab.advice.answer import FIX, HOLDS, NOTHING, Advice, Fix
 from kvlab.advice.goals import parse_goals
 from kvlab.advice.levers import LADDERS, levers
 from kvlab.errors import ConfigError
@@ -16,6 +17,7 @@ from kvlab.prices import PRICES, price_of
 from kvlab.scenarios import load
 from kvlab.setting_table import LABS, RULES, SETTINGS
 from kvlab.sweeps.workers import local
+from kvlab.vllm_print import changed_flags
 
 MISSIONS = [mission for rules in LABS for mission in missions_for(rules)]
 
@@ -67,6 +69,38 @@ def test_fixes_stand_by_price_and_hold_with_every_seed() -> None:
     assert effect.low == effect.after == effect.high == 0
 
 
+def test_the_smallest_move_of_a_number_that_suffices_is_found_between_the_steps() -> None:
+    scenario = load("preemption-lab").replace(num_requests=120, request_rate=4)
+    goals = parse_goals("preemptions<=0")
+    heard: list[Fix] = []
+    with local(1) as run:
+        advice = find_fixes(scenario, goals, seeds=(1,), executor=run, found=heard.append)
+    fix = next(fix for fix in advice.fixes if fix.change[0][0] == "max_num_seqs")
+    ((_, most),) = fix.change
+    assert isinstance(most, int)
+    assert most not in LADDERS["max_num_seqs"](scenario.server.max_num_seqs)
+    for seqs, preempts in ((most, False), (most + 1, True)):
+        metrics = kvlab.simulate(scenario.replace(max_num_seqs=seqs), record=kvlab.METRICS).metrics
+        assert (metrics.preemptions > 0) == preempts
+    assert sorted(heard, key=id) == sorted(advice.fixes, key=id)
+    assert advice.table().num_rows == len(advice.fixes) * len(fix.effects)
+
+
+def test_a_fix_comes_with_the_flags_that_change() -> None:
+    server = kvlab.scenario("vllm-v1", model="Qwen/Qwen2.5-7B-Instruct", gpu="L40S-48GB", enable_prefix_caching=False)
+    for change, flags in (
+        ({"watermark": Decimal("0.02")}, "--watermark 0.02"),
+        ({"max_num_seqs": 64, "kv_cache_dtype": "fp8"}, "--max-num-seqs 64 --kv-cache-dtype fp8"),
+        ({"enable_prefix_caching": True}, "--enable-prefix-caching"),
+        ({"request_rate": 1}, ""),
+    ):
+        assert changed_flags(server, server.replace(**change)) == flags
+    lab = load("preemption-lab")
+    swap = lab.replace(preemption_mode="swap", headroom_blocks=32)
+    assert changed_flags(lab, swap) == "--watermark 0.0091 --preemption-mode swap --swap-space 4"
+    assert changed_flags(swap, lab) == "(without --watermark) (without --preemption-mode) (without --swap-space)"
+
+
 def test_a_service_level_that_holds_needs_no_fix() -> None:
     advice = kvlab.advise(load("preemption-lab").replace(num_requests=20), "ttft_p95<=60s", seeds=1, workers=1)
     assert (advice.verdict, advice.fixes, advice.runs) == (HOLDS, (), 1)
@@ -87,6 +121,13 @@ def test_two_levers_together_where_that_is_cheaper() -> None:
     mission = next(mission for mission in MISSIONS if mission.id == "cache-too-small")
     advice = advice_on(mission)
     assert len(advice.fixes[0].change) == 2
+
+
+def test_a_limit_on_what_no_run_of_the_scenario_has_is_refused() -> None:
+    counted = load("preemption-lab").replace(num_requests=20)
+    for text, remedy in (("throughput>=700", "throughput_tokens_per_s"), ("goodput>=1", "--set slo=")):
+        with pytest.raises(ConfigError, match=remedy):
+            find_fixes(counted, parse_goals(text), seeds=(1,), executor=local(1))
 
 
 def test_a_scenario_that_cannot_run_is_refused() -> None:
