@@ -111,7 +111,7 @@ def find_fixes(
             keep(trial)
     complete = any(len(trial.change) > 1 for trial, _ in fixes) or lab.runs - before < most_runs
     if fixes:
-        fixes.sort(key=lambda pair: _rank(*pair, scenario))
+        fixes.sort(key=lambda pair: _rank(pair[0], pair[1], scenario))
         return answer(FIX, [each for _, each in fixes[:MOST_FIXES]], complete=complete)
     nearest = min(alone, key=lambda trial: trial.missed(goals), default=None)
     lab.run([] if nearest is None else [nearest], tried)

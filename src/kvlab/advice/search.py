@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from itertools import combinations, product
+from math import ceil, floor
 from typing import Final
 
 from kvlab.advice.goals import Goal
@@ -124,14 +125,16 @@ class Search:
         now = self._scenario.settings()[name]
         if not isinstance(now, _NUMBERS) or not isinstance(value, _NUMBERS):
             return good
-        passed = [each for each in (now, *values) if isinstance(each, _NUMBERS) and abs(each - now) < abs(value - now)
-                  and (each - now) * (value - now) >= 0]  # fmt: skip
-        bad = max(passed, key=lambda each: abs(each - now), default=now)
-        up = value > now
-        far, near = (_ceiling(value, step), bad // step) if up else (value // step, _ceiling(bad, step))
-        while abs(far - near) > 1:
-            middle = (far + near) // 2 if up else -((-far - near) // 2)
-            trial = self._trial(((name, type(now)(middle * step)),))
+        width, start, end = Decimal(step), Decimal(now), Decimal(value)
+        way = 1 if end > start else -1
+        before = [Decimal(each) for each in values if isinstance(each, _NUMBERS)]
+        passed = [each for each in before if 0 < (each - start) * way < (end - start) * way]
+        near = floor(max(passed, key=lambda each: each * way, default=start) / width * way)
+        far = ceil(end / width * way)
+        while far - near > 1:
+            middle = (far + near) // 2
+            there = middle * width * way
+            trial = self._trial(((name, int(there) if isinstance(now, int) else there),))
             if trial is not None and self._sufficient([trial]):
                 far, good = middle, trial
             else:
@@ -190,7 +193,3 @@ class Search:
 
     def _price(self, change: Change) -> int:
         return cost_of(self._scenario.settings(), dict(change), self._prices)
-
-
-def _ceiling(value: int | Decimal, step: int | Decimal) -> int | Decimal:
-    return -(-value // step)
