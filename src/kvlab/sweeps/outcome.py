@@ -10,6 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
+from kvlab.core.records import RunRecord
 from kvlab.errors import KvlabError
 from kvlab.scenarios import Scenario
 from kvlab.version import __version__
@@ -68,14 +69,19 @@ def _digest(path: str, mtime_ns: int) -> str:
 def run_one(scenario: Scenario) -> Outcome:
     """Simulates one scenario with metrics only; what its user got wrong is told, not raised."""
     from kvlab.core.engine import simulate
-    from kvlab.metrics import summarize
 
     try:
-        window_ns = scenario.window_ns
-        record = simulate(scenario.engine_config(), scenario.source(), window_ns=window_ns, slo=scenario.slo)
-        metrics = summarize(record, window_ns=window_ns, kv_bytes_per_token=scenario.kv_bytes_per_token)
+        record = simulate(scenario.engine_config(), scenario.source(), window_ns=scenario.window_ns, slo=scenario.slo)
+        return outcome_of(scenario, record)
     except KvlabError as error:
         return Outcome(metrics=None, error=str(error))
+
+
+def outcome_of(scenario: Scenario, record: RunRecord) -> Outcome:
+    """What is kept of a run."""
+    from kvlab.metrics import summarize
+
+    metrics = summarize(record, window_ns=scenario.window_ns, kv_bytes_per_token=scenario.kv_bytes_per_token)
     return Outcome(metrics={name: _plain(value) for name, value in metrics.values().items()})
 
 

@@ -47,7 +47,7 @@ class Ahead:
         """What is being worked on for nobody yet."""
         self._is_closed = False
         pool.when_full = self.stop
-        pool.when_idle = self._next
+        pool.when_idle.append(self._next)
 
     def plan(self, jobs: Sequence[RunJob]) -> None:
         """What is likely next, likeliest first, in place of what was planned before."""

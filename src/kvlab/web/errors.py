@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from kvlab.errors import ConfigError, KvlabError, TraceError
@@ -20,6 +20,7 @@ URI_TOO_LONG: Final = 414
 MISDIRECTED: Final = 421
 BUG: Final = 500
 BUSY: Final = 503
+A_BUG: Final = "this is a bug in kvlab: the server's terminal shows where"
 _SHOWN: Final = 120
 _OUT_OF_MEMORY: Final = "CUDA out of memory"
 """In the engine's own words, which have no remedy."""
@@ -41,13 +42,22 @@ class Refusal:
 
     def to_json(self) -> bytes:
         """The body."""
+        return json.dumps(self.to_dict(), ensure_ascii=True).encode()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The body, and a stream's last line."""
         error: dict[str, Any] = {
             "field": self.field,
             "value": _short(self.value),
             "limit": _short(self.limit),
             "message": _short(self.message, 1_000),
         }
-        return json.dumps({"error": error}, ensure_ascii=True).encode()
+        return {"error": error}
+
+    def renamed(self, path: str, name: str) -> Refusal:
+        """The same of a trace by its owner's name for it, not by its path on this machine."""
+        value = name if self.value == path else self.value
+        return replace(self, message=self.message.replace(path, name), value=value)
 
 
 class RefusedError(Exception):

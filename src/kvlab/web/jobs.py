@@ -1,4 +1,6 @@
-"""What a worker does: runs for the page, the life of one request, a look at a trace. Bytes out, or a refusal."""
+"""What a worker does: runs for the page and for searches, the life of one request, a look at a trace. Bytes out, or a
+refusal.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +14,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from kvlab.core.config import EVERYTHING
+from kvlab.core.config import EVERYTHING, METRICS, EngineConfig, Recording
 from kvlab.core.engine import Engine
+from kvlab.core.records import RunRecord
 from kvlab.errors import KvlabError, TraceError
 from kvlab.results import Run
 from kvlab.scenarios import Scenario
+from kvlab.sweeps.outcome import outcome_of
 from kvlab.web.detail import detail
 from kvlab.web.errors import NOT_FOUND, Refusal, RefusedError, refusal_of
-from kvlab.web.limits import MAX_TRACE_ROWS, MAX_UNPACKED_BYTES, LimitError, Watch
+from kvlab.web.limits import MAX_TRACE_ROWS, MAX_UNPACKED_BYTES, LimitError, Watch, check_size
 from kvlab.web.payload import encode
 from kvlab.web.verdicts import verdicts
 from kvlab.workloads.traces import reading
@@ -66,7 +70,14 @@ class TraceJob:
     format: str | None
 
 
-Job = RunJob | DetailJob | TraceJob
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutcomeJob:
+    """The metrics of a run, for a search: JSON of `kvlab.sweeps.outcome`. Nothing else is kept."""
+
+    scenario: Scenario
+
+
+Job = RunJob | DetailJob | TraceJob | OutcomeJob
 
 
 class Desk:
@@ -82,6 +93,8 @@ class Desk:
                 return self._payload(job, stopped)
             if isinstance(job, DetailJob):
                 return self._detail(job, stopped)
+            if isinstance(job, OutcomeJob):
+                return _outcome(job.scenario, stopped)
             return _look_at(job, stopped)
         except RefusedError as error:
             return error.refusal
@@ -126,20 +139,30 @@ def simulate(scenario: Scenario, stopped: Stopped) -> Run:
         LimitError: it turns out to be too much work.
         KvlabError: the scenario or its trace can't be used.
     """
-    config, window_ns = scenario.engine_config(), scenario.window_ns
-    watch = Watch(scenario.source(), stopped)
-    watch.engine = Engine(config, watch, recording=EVERYTHING, window_ns=window_ns, slo=scenario.slo)
-    try:
-        record = watch.engine.run(watch.monitor, check=False)
-    finally:
-        watch.engine = None  # each knows the other: only the garbage collector would find them
+    config = scenario.engine_config()
     return Run(
         scenario=scenario,
-        record=record,
+        record=_watched(scenario, config, EVERYTHING, stopped),
         config=config,
-        window_ns=window_ns,
+        window_ns=scenario.window_ns,
         kv_bytes_per_token=scenario.kv_bytes_per_token,
     )
+
+
+def _outcome(scenario: Scenario, stopped: Stopped) -> bytes:
+    """Only what the page could show is a result: a search has the same limits."""
+    check_size(scenario)
+    record = _watched(scenario, scenario.engine_config(), METRICS, stopped)
+    return outcome_of(scenario, record).to_json().encode()
+
+
+def _watched(scenario: Scenario, config: EngineConfig, recording: Recording, stopped: Stopped) -> RunRecord:
+    watch = Watch(scenario.source(), stopped)
+    watch.engine = Engine(config, watch, recording=recording, window_ns=scenario.window_ns, slo=scenario.slo)
+    try:
+        return watch.engine.run(watch.monitor, check=False)
+    finally:
+        watch.engine = None  # each knows the other: only the garbage collector would find them
 
 
 def _look_at(job: TraceJob, stopped: Stopped) -> bytes:

@@ -119,43 +119,62 @@ class Pool:
     def __init__(self, size: int | None = None) -> None:
         self._all = [_Process() for _ in range(size or num_workers())]
         self._idle: asyncio.LifoQueue[_Process] = asyncio.LifoQueue()
-        self._waiting = 0
+        self._waiting = self._wanted = self._aside = 0
+        self.when_wanted: Callable[[], None] = _nothing
+        """Called when a job comes that somebody waits for."""
         self.when_full: Callable[[], None] = _nothing
-        """Called when a job has to wait for a worker."""
-        self.when_idle: Callable[[], None] = _nothing
-        """Called when a worker has nothing to do any more."""
+        """Called when such a job has to wait for a worker."""
+        self.when_idle: list[Callable[[], None]] = []
+        """Called, in this order, when a worker has nothing to do any more."""
         for process in self._all:
             self._idle.put_nowait(process)
 
     @property
     def is_quiet(self) -> bool:
-        """Whether a worker is free, at most one works, and nobody waits."""
-        return not self._waiting and self._idle.qsize() >= max(1, len(self._all) - 1)
+        """Whether a worker is free, at most one works, nobody waits, and nothing is searched."""
+        return not self._waiting and not self._aside and self._idle.qsize() >= max(1, len(self._all) - 1)
+
+    @property
+    def spare(self) -> int:
+        """How many workers may work aside now: all but one, less one for every job that somebody waits for.
+
+        A pool of one has one while nobody waits. So whoever waits never waits for what is done aside.
+        """
+        return max(0, len(self._all) - 1 - self._wanted) if self._wanted else max(1, len(self._all) - 1)
 
     def start(self) -> None:
         """Starts all processes, without waiting until they are ready."""
         for process in self._all:
             process.start()
 
-    async def do(self, job: Job) -> Answer:
+    async def do(self, job: Job, *, aside: bool = False) -> Answer:
         """The answer to a job. Cancelling the wait stops the job.
 
         A worker that dies or hangs is replaced; the answer then says so.
+
+        Args:
+            aside: nobody waits for this one; to be given only while fewer than `spare` are.
         """
         if self._waiting >= _MAX_WAITING:
             message = f"{self._waiting} runs are waiting already; try again in a moment"
             return Refusal(status=BUSY, message=message, limit=_MAX_WAITING)
-        if self._idle.empty():
-            self.when_full()
+        self._count(1, aside)
+        if not aside:
+            self.when_wanted()
+            if self._idle.qsize() <= self._waiting:
+                self.when_full()
         self._waiting += 1
         try:
             process = await self._idle.get()
+        except asyncio.CancelledError:
+            self._count(-1, aside)
+            raise
         finally:
             self._waiting -= 1
         process.number += 1
         order = Order(process.number, job)
         future = asyncio.get_running_loop().run_in_executor(process.thread, process.exchange, order)
-        future.add_done_callback(lambda _: self._release(process))
+        future.add_done_callback(lambda _: self._release(process, aside))
         try:
             answer = await asyncio.wait_for(asyncio.shield(future), JOB_S)
         except asyncio.CancelledError:
@@ -171,10 +190,18 @@ class Pool:
             )
         return answer
 
-    def _release(self, process: _Process) -> None:
+    def _release(self, process: _Process, aside: bool) -> None:
+        self._count(-1, aside)
         self._idle.put_nowait(process)
         if not self._waiting:
-            self.when_idle()
+            for tell in self.when_idle:
+                tell()
+
+    def _count(self, more: int, aside: bool) -> None:
+        if aside:
+            self._aside += more
+        else:
+            self._wanted += more
 
     def close(self) -> None:
         """Ends all workers, whatever they do."""

@@ -8,6 +8,7 @@ import json
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import Any, Final
 
 from starlette.applications import Starlette
@@ -19,17 +20,20 @@ from starlette.routing import Route
 from kvlab.errors import KvlabError
 from kvlab.scenarios import Scenario
 from kvlab.setting_table import PAGE_RULES
+from kvlab.web.advising import advising
 from kvlab.web.ahead import AFTER_S, Ahead, neighbours
 from kvlab.web.assets import Asset, Assets, asset_of
+from kvlab.web.background import Background
 from kvlab.web.commands import pasted
 from kvlab.web.controls import base
-from kvlab.web.errors import BUG, BUSY, CONFLICT, NOT_FOUND, TIMEOUT, Refusal, RefusedError, refusal_of
+from kvlab.web.errors import A_BUG, BUG, BUSY, CONFLICT, NOT_FOUND, TIMEOUT, Refusal, RefusedError, refusal_of
 from kvlab.web.guard import Guard, refused
 from kvlab.web.jobs import Answer, DetailJob, Job, RunJob, TraceJob
 from kvlab.web.labs import tables
 from kvlab.web.limits import MAX_UPLOAD_BYTES
 from kvlab.web.pool import Pool
 from kvlab.web.queries import fields_of, read_scenario, scenario_of, take_client, take_moment
+from kvlab.web.streams import Plan, Streams, disconnected
 from kvlab.web.uploads import Uploads, too_large
 from kvlab.web.waterfall import waterfall
 from kvlab.workloads.traces.formats import trace_format
@@ -38,6 +42,9 @@ UPLOAD_S: Final = 60.0
 _CACHE_BYTES: Final = 64 * 2**20
 _LOOPBACK: Final = ("127.0.0.1", "::1", "testclient")
 _BINARY: Final = "application/octet-stream"
+
+STREAMS: Final[dict[str, Plan]] = {"/api/advise": advising}
+"""Answers that come line by line, by their addresses."""
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -75,6 +82,8 @@ class Server:
         self._pool = Pool() if pool is None else pool
         self._uploads = Uploads()
         self._cache = _Cache()
+        self._background = Background(self._pool)  # before what works ahead: searches come first
+        self._streams = Streams(self._background, self._uploads)
         self._ahead = Ahead(self._pool, self._keep)
         self._labs = asset_of(json.dumps(tables(), ensure_ascii=False).encode(), "json")
         self._latest: dict[str, asyncio.Task[Answer]] = {}
@@ -99,6 +108,7 @@ class Server:
             Route("/api/command", self._guarded(self._command)),
             Route("/api/scenario", self._guarded(self._scenario)),
             Route("/api/trace", self._guarded(self._trace), methods=["POST"]),
+            *(Route(path, self._guarded(partial(self._streams.answer, plan))) for path, plan in STREAMS.items()),
             Route("/{name:path}", self._file),
         ]
         handlers: dict[Any, Any] = {HTTPException: _http_error, Exception: _bug}
@@ -107,6 +117,7 @@ class Server:
     def end(self) -> None:
         """Ends what is being worked on: the server is to stop now."""
         self._ending = True
+        self._streams.end()
         for task in self._handling:
             task.cancel()
 
@@ -148,6 +159,7 @@ class Server:
         finally:
             for task in self._warming.values():
                 task.cancel()
+            self._streams.end()
             self._ahead.close()
             self._pool.close()
             self._uploads.close()
@@ -282,7 +294,7 @@ class Server:
         answer = await self._pool.do(TraceJob(path=upload.path, format=chosen))
         if isinstance(answer, Refusal):
             self._uploads.drop(upload)
-            return refused(_renamed(answer, upload.path, upload.name))
+            return refused(answer.renamed(upload.path, upload.name))
         self._uploads.keep(upload)
         document = {"trace": upload.token, "name": upload.name, **json.loads(answer)}
         return Response(json.dumps(document), headers={"Cache-Control": "no-store"}, media_type="application/json")
@@ -306,7 +318,7 @@ class Server:
         work = ahead or asyncio.create_task(self._pool.do(job))
         if client is not None:
             self._latest[client] = work
-        gone = asyncio.create_task(_disconnect(request))
+        gone = asyncio.create_task(disconnected(request))
         try:
             await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -322,7 +334,7 @@ class Server:
     def _refused(self, refusal: Refusal, fields: Mapping[str, str]) -> Response:
         if "trace" in fields and fields["trace"] != "none":
             upload = self._uploads.find(fields["trace"])
-            refusal = _renamed(refusal, upload.path, upload.name)
+            refusal = refusal.renamed(upload.path, upload.name)
         return refused(refusal)
 
 
@@ -341,23 +353,7 @@ async def _http_error(request: Request, error: Exception) -> Response:
 
 async def _bug(request: Request, error: Exception) -> Response:
     """Nobody is shown a traceback but who runs the server: it passes on to the log."""
-    return refused(Refusal(status=BUG, message="this is a bug in kvlab: the server's terminal shows where"))
-
-
-async def _disconnect(request: Request) -> None:
-    """Returns when the client has gone."""
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
-
-
-def _renamed(refusal: Refusal, path: str, name: str) -> Refusal:
-    return Refusal(
-        status=refusal.status,
-        message=refusal.message.replace(path, name),
-        field=refusal.field,
-        value=name if refusal.value == path else refusal.value,
-        limit=refusal.limit,
-    )
+    return refused(Refusal(status=BUG, message=A_BUG))
 
 
 def _payload(request: Request, data: bytes, packed: bool) -> Response:

@@ -21,8 +21,10 @@ export class ApiError extends Error {
 /** Status of a run that a newer one of the same page took the place of. */
 export const CONFLICT = 409;
 
+export const NO_ANSWER = "No answer from the local server. Is “kvlab lab” still running?";
+
 /** Names this page to the server, so that a newer run cancels this page's older one and nobody else's. */
-const CLIENT = Array.from(crypto.getRandomValues(new Uint32Array(2)), (word) => word.toString(36)).join("");
+export const CLIENT = Array.from(crypto.getRandomValues(new Uint32Array(2)), (word) => word.toString(36)).join("");
 
 /**
  * One text per setup, whatever the order in which it was set: the address of its run, and its key in caches.
@@ -109,23 +111,31 @@ export async function sendTrace(file) {
 }
 
 /** @param {string} url @param {RequestInit} [init] */
-async function ask(url, init) {
+export async function ask(url, init) {
   let answer;
   try {
     answer = await fetch(url, init);
   } catch (reason) {
     if (reason instanceof DOMException && reason.name === "AbortError") throw reason;
-    throw new ApiError("No answer from the local server. Is “kvlab lab” still running?");
+    throw new ApiError(NO_ANSWER);
   }
   if (answer.ok) return answer;
   throw await refusal(answer);
 }
 
+/**
+ * The error of an answer or of a line.
+ * @param {{message: unknown, field?: string|null}} error
+ * @param {number} status
+ */
+export function errorOf(error, status) {
+  return new ApiError(String(error.message), error.field ?? null, status);
+}
+
 /** @param {Response} answer */
 async function refusal(answer) {
   try {
-    const { error } = await answer.json();
-    return new ApiError(String(error.message), error.field ?? null, answer.status);
+    return errorOf((await answer.json()).error, answer.status);
   } catch {
     return new ApiError(`The server answered ${answer.status} ${answer.statusText}.`, null, answer.status);
   }
