@@ -11,6 +11,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import kvlab
+from kvlab.advice.crossover import crossover
 from kvlab.cases import CASES
 from kvlab.metrics import METRICS, Metric
 from kvlab.missions import missions_for
@@ -430,6 +431,7 @@ def main(arguments: Iterable[str]) -> None:
         (HERE / name).write_text(page(), encoding="utf-8")
     if "--picture" in arguments:
         kvlab.simulate(kvlab.scenario("preemption-lab")).plot(HERE / "preemption-lab.png")
+        crossover(kvlab.scenario("vllm-v0", gpu="H100", swap_per_block_ns="20 us")).plot(HERE / "crossover.png")
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ def timing_notes(run: Run, scenario: Scenario) -> list[str]:
     elsewhere = _elsewhere(profile, server)
     beyond = profile.extrapolated(largest_load(run, config))
     stages = [_STAGES] if getattr(server, "pipeline_parallel_size", 1) > 1 else []
-    return [*_origin(profile), *elsewhere, *(f"extrapolated: {figure}" for figure in beyond), *stages]
+    return [*origin(profile), *elsewhere, *(f"extrapolated: {figure}" for figure in beyond), *stages]
 
 
 def _elsewhere(profile: Profile, server: VllmServer) -> list[str]:
@@ -41,7 +41,8 @@ def _elsewhere(profile: Profile, server: VllmServer) -> list[str]:
     return [f"of another server: {found[0]}, {found[1]}, not {wanted[0]}, {wanted[1]}"]
 
 
-def _origin(profile: Profile) -> list[str]:
+def origin(profile: Profile) -> list[str]:
+    """Whether it was measured, and how far off it may be if not."""
     if not profile.assumed:
         return [f"measured: {profile.name} ({profile.engine} {profile.engine_version}, {profile.measured_in})"]
     band = [] if profile.band_percent is None else [f"may be {profile.band_percent} % off either way"]

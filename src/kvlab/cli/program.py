@@ -28,6 +28,7 @@ COMMANDS: Final = {
     "compare": "Put runs side by side, with the change of every figure.",
     "advise": "The cheapest changes of settings that keep a service level.",
     "plan": "The largest rate, the most users or the least memory within a service level.",
+    "crossover": "Swap or recompute: the context length and the bandwidth at which both cost the same.",
     "sweep": "Simulate every combination of settings, as one table.",
     "report": "Draw a sweep: heatmaps, curves, the Pareto front.",
     "capacity": "How many tokens and requests fit on a GPU, and where its memory goes.",
