@@ -12,11 +12,12 @@ from kvlab.errors import ConfigError
 from kvlab.scenarios import Scenario, load
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from kvlab.advice.answer import Advice
     from kvlab.advice.plan import Plan
     from kvlab.comparison import Comparison
+    from kvlab.prices import Price
     from kvlab.results import Run
     from kvlab.sweeps.sweep import Sweep
 
@@ -119,7 +120,12 @@ def sweep(
 
 
 def advise(
-    scenario: Scenario | str | Path, goals: str, *, seeds: int | Sequence[int] = 3, workers: int | None = None
+    scenario: Scenario | str | Path,
+    goals: str,
+    *,
+    seeds: int | Sequence[int] = 3,
+    workers: int | None = None,
+    prices: Mapping[str, Price] | None = None,
 ) -> Advice:
     """The cheapest changes of settings that keep a service level, with every seed.
 
@@ -131,19 +137,22 @@ def advise(
         goals: limits on metrics of a run, such as "gap_p99<=150ms, ttft_p95<=2s, throughput>=700".
         seeds: so many from the scenario's seed on, or these.
         workers: processes; by default one per processor.
+        prices: in place of `kvlab.prices.PRICES`; `kvlab.price_file.read_prices` reads a file.
     Raises:
         ConfigError: goals that can't be read, or a scenario that can't run.
         UnknownNameError: no such metric; names the nearest.
     """
     from kvlab.advice.advise import find_fixes
     from kvlab.advice.goals import parse_goals
+    from kvlab.prices import PRICES
     from kvlab.sweeps.workers import local
 
     base = scenario if isinstance(scenario, Scenario) else _load(scenario)
     first = base.traffic.seed
+    table = PRICES if prices is None else prices
     tried = range(first, first + seeds) if isinstance(seeds, int) else seeds
     with local(workers) as run:
-        return find_fixes(base, parse_goals(goals), seeds=tried, executor=run)
+        return find_fixes(base, parse_goals(goals), seeds=tried, executor=run, prices=table)
 
 
 def plan(

@@ -162,11 +162,11 @@ PRICES: Final[dict[str, Price]] = {
         reason="A flag, and blocks that stay empty.",
     ),
     "max_num_batched_tokens": Price(
-        rule=Flat(up=1, down=1),
+        rule=To(values=(), price=1, others=1),
         reason="A flag; a larger budget makes every step with prefill longer, a smaller one the first token later.",
     ),
     "long_prefill_token_threshold": Price(
-        rule=Flat(up=1, down=1),
+        rule=To(values=(), price=1, others=1),
         reason="A flag; long prompts take more steps.",
     ),
     "scheduler_reserve_full_isl": Price(

@@ -185,7 +185,7 @@ class Setting:
                 raise ConfigError(self.name, given, f"at most {MAX_TEXT:,} characters")
             if not given.strip() and self.kind is not TEXT:
                 raise ConfigError(self.name, given, "needs a value")
-            if self.kind in _NUMBERS and not given.replace("µ", "u").isascii():
+            if self.kind in NUMBERS and not given.replace("µ", "u").isascii():
                 raise ConfigError(self.name, given, "expected digits 0 to 9")
         value = self.kind.parse(given, self.name)
         self.check(value)
@@ -237,5 +237,6 @@ class Setting:
 
 _DECIMALS: Final = (FACTOR, RATE, RATIO)
 _TEXTS: Final = (NAME, TEXT, LENGTHS, FILE)
-_NUMBERS: Final = (COUNT, *_DECIMALS, DURATION, SIZE)
+NUMBERS: Final = (COUNT, *_DECIMALS, DURATION, SIZE)
+"""Kinds of which there is more and less."""
 _TYPES: Final[dict[type, str]] = {str: "text", bool: "true or false", int: "a whole number", Decimal: "a Decimal"}

@@ -44,6 +44,7 @@ def find_fixes(
         seeds: of the traffic; by default three from the scenario's own on. Every change sees the same requests.
         levers: setting -> the only values to try; by default those of `kvlab.advice.levers`, and of numbers what lies
             between them.
+        prices: what has none is left alone.
         found: hears of fixes lever by lever, before they are ranked.
     Raises:
         ConfigError: no goals, one that runs of the scenario can't have, or the scenario itself can't run.
@@ -85,7 +86,8 @@ def find_fixes(
     if base.keeps(goals):
         return answer(HOLDS)
     search = Search(lab, scenario, goals, tried, prices)
-    moves = usual_levers(scenario) if levers is None else levers
+    given = usual_levers(scenario, int(max(base.values("peak_running")))) if levers is None else levers
+    moves = {name: values for name, values in given.items() if name in prices}
     steps = FINEST if levers is None else {}
     fixes: list[tuple[Trial, Fix]] = []
     alone: list[Trial] = []

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final
 
 from kvlab.errors import KvlabError
 from kvlab.scenarios import Scenario
+from kvlab.servers import VllmServer
 from kvlab.setting_table import settings_of
 from kvlab.settings import Value
 from kvlab.units import GIB
 
-Ladder = Callable[[Any], list[Value]]
+Ladder = Callable[[Any], Sequence[Value]]
 """The current value -> values to try, nearest first."""
 
 
@@ -40,10 +41,10 @@ def _less_rate(now: Decimal) -> list[Value]:
     return [now - step * Decimal("0.5") for step in range(1, 9) if now - step * Decimal("0.5") > 0]
 
 
-def _seqs(now: int) -> list[Value]:
-    """Down in steps of about an eighth, to 4; and up, as a limit may be too low."""
+def _seqs(now: int) -> list[int]:
+    """Down in steps of about an eighth; and up, as a limit may be too low."""
     down = [now * percent // 100 for percent in (90, 80, 70, 62, 55, 48, 42, 37, 32, 28, 24, 20, 16, 12, 9, 6)]
-    return [value for value in (*down, now * 3 // 2, *(now * 2**power for power in range(1, 6))) if value >= 4]
+    return [value for value in (*down, now * 3 // 2, *(now * 2**power for power in range(1, 6))) if value >= 1]
 
 
 LADDERS: Final[dict[str, Ladder]] = {
@@ -82,27 +83,54 @@ FINEST: Final[dict[str, int | Decimal]] = {
 """Setting -> the smallest difference worth telling; the others go in steps of their ladders only."""
 
 
-def levers(scenario: Scenario) -> dict[str, tuple[Value, ...]]:
-    """Setting -> values to try that this scenario can have."""
-    settings = scenario.settings()
+def levers(scenario: Scenario, peak_running: int | None = None) -> dict[str, tuple[Value, ...]]:
+    """Setting -> values to try that this scenario can have, and that change something in it.
+
+    Args:
+        peak_running: sequences that ran at once, at most; a max_num_seqs above it does nothing.
+    """
+    now = _in_force(scenario)
+    alike = scenario.engine_config()
     found = {}
     for name in [setting.name for setting in settings_of(scenario.rules) if setting.name in LADDERS]:
-        now = settings[name]
-        if now is None or (name == "request_rate" and not _has_a_rate(settings)):
+        if now[name] is None or (name == "request_rate" and not _has_a_rate(now)):
             continue
-        values = [value for value in dict.fromkeys(LADDERS[name](now)) if _can_be(scenario, name, value)]
+        tried = LADDERS[name](now[name])
+        if name == "max_num_seqs" and peak_running is not None and peak_running < scenario.server.max_num_seqs:
+            tried = [count for count in _seqs(peak_running) if count < peak_running]
+        values = tuple(
+            value
+            for value in dict.fromkeys(tried)
+            if value != now[name] and _is_fair(now, name, value) and _can_be(scenario, name, value, alike)
+        )
         if values:
-            found[name] = tuple(values)
+            found[name] = values
     return found
+
+
+def _in_force(scenario: Scenario) -> dict[str, object]:
+    """Settings; the token budget that is left to the engine as the engine has it."""
+    settings = scenario.settings()
+    if isinstance(scenario.server, VllmServer) and settings["max_num_batched_tokens"] is None:
+        settings["max_num_batched_tokens"] = scenario.server.capacity().plan.batch.max_num_batched_tokens
+    return settings
+
+
+def _is_fair(now: Mapping[str, object], name: str, value: Value) -> bool:
+    """With a fixed number of blocks, blocks of other bytes would be another memory; vLLM has no blocks below 16."""
+    if name in ("block_size", "kv_cache_dtype") and now.get("num_gpu_blocks_override") is not None:
+        return False
+    return not (name == "block_size" and "gpu" in now and value == 8)
 
 
 def _has_a_rate(settings: Mapping[str, object]) -> bool:
     return settings["trace"] is None and settings["arrivals"] != "closed-loop"
 
 
-def _can_be(scenario: Scenario, name: str, value: Value) -> bool:
+def _can_be(scenario: Scenario, name: str, value: Value, alike: object) -> bool:
+    """Whether there is such a server, or such traffic, and it is another than before."""
     try:
-        scenario.replace(**{name: value}).engine_config()
+        changed = scenario.replace(**{name: value})
+        return changed.engine_config() != alike or changed.traffic != scenario.traffic
     except KvlabError:
         return False
-    return True

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import json
 import textwrap
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from kvlab.cli.options import ScenarioCommand, scenario_from, setting_options, take_slo
+from kvlab.cli.options import ScenarioCommand, setting_options, take_slo
+from kvlab.cli.progress import RunCount
 from kvlab.cli.terminal import Terminal, columns, stdout_terminal
-from kvlab.errors import ConfigError
+from kvlab.cli.vllm import chosen, vllm_options
+from kvlab.errors import ConfigError, UnknownNameError
 from kvlab.metrics import METRICS
+
+if TYPE_CHECKING:
+    from kvlab.prices import Price
+    from kvlab.scenarios import Scenario
 
 MAX_SEEDS: Final = 100
 _SHOWN: Final = 3
@@ -19,24 +25,34 @@ _SHOWN: Final = 3
 
 
 @click.command(cls=ScenarioCommand)
-@click.argument("scenario", metavar="NAME|FILE")
+@click.argument("scenario", metavar="NAME|FILE", required=False)
+@vllm_options
+@click.option("--levers", metavar="NAMES", help="Only these settings may change: max_num_seqs,watermark.")
+@click.option("--prices", metavar="FILE", help="A price table of your own, as docs/advice.md has it.")
 @click.option("--seeds", metavar="N", type=int, default=3, help="Every fix must hold with so many seeds (default 3).")
 @click.option("--workers", metavar="N", type=int, help="Processes; by default one per processor.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
+@click.option("--quiet", "-q", is_flag=True, help="No progress on stderr.")
 @setting_options
 def advise(
-    scenario: str,
+    scenario: str | None,
+    vllm: str | None,
+    vllm_log: str | None,
+    levers: str | None,
+    prices: str | None,
     seeds: int,
     workers: int | None,
     as_json: bool,
+    quiet: bool,
     assignments: tuple[str, ...],
     **flags: Any,
 ) -> int:
-    """The cheapest changes of settings with which NAME or the scenario in FILE keeps the limits of --slo.
+    """The cheapest changes of settings with which NAME, the scenario in FILE or a server of vLLM keeps --slo.
 
     \b
     kvlab advise preemption-lab --slo "gap_max<=150ms, preemptions_per_1000<=10"
     kvlab advise vllm-v1 --slo "ttft_p95<=2s, itl_p99<=200ms" --max-num-seqs 512
+    kvlab advise --vllm "vllm serve Qwen/Qwen2.5-7B-Instruct" --gpu L40S-48GB --trace day.csv --slo "ttft_p95<=2s"
 
     Here --slo limits figures of the whole run: a latency with _p50, _p95, _p99, _max or _mean, or any metric.
     Single settings first, then two together where that is cheaper. Prices are points: a flag is cheap, memory costs
@@ -50,15 +66,34 @@ def advise(
     if not 1 <= seeds <= MAX_SEEDS:
         raise ConfigError("seeds", seeds, f"must be from 1 to {MAX_SEEDS}")
     slo = take_slo(flags)
-    base = scenario_from(scenario, flags, assignments)
+    goals = parse_goals(slo)
+    base, _ = chosen(scenario, vllm, vllm_log, flags, assignments)
+    table = _prices(prices, levers, base)
     first = base.traffic.seed
-    with local(workers) as run:
-        advice = find_fixes(base, parse_goals(slo), seeds=range(first, first + seeds), executor=run)
+    with local(workers) as run, RunCount(run, quiet=quiet) as counted:
+        advice = find_fixes(base, goals, seeds=range(first, first + seeds), executor=counted, prices=table)
     if as_json:
         click.echo(json.dumps(advice.to_dict(), indent=2, ensure_ascii=False))
     else:
         click.echo(_page(advice, stdout_terminal()), nl=False)
     return 1 if advice.verdict == NOTHING else 0
+
+
+def _prices(file: str | None, levers: str | None, scenario: Scenario) -> dict[str, Price]:
+    """The table; of the levers only those that were asked for."""
+    from kvlab.advice.levers import levers as usual_levers
+    from kvlab.price_file import read_prices
+    from kvlab.prices import PRICES
+
+    table = dict(PRICES) if file is None else read_prices(file)
+    if levers is None:
+        return table
+    usual = usual_levers(scenario)
+    names = [name.strip().lstrip("-").replace("-", "_") for name in levers.split(",")]
+    for name in names:
+        if name not in usual or name not in table:
+            raise UnknownNameError("lever of this scenario", name, [each for each in usual if each in table])
+    return {name: table[name] for name in names}
 
 
 def _page(advice: Any, terminal: Terminal) -> str:
@@ -91,6 +126,8 @@ def _fix(number: int, fix: Any, terminal: Terminal, *, with_figures: bool) -> li
     head = f"{f'{number}. ' if number else ''}{fix.text}"
     lines = [f"{terminal.style(head, 'bold')}   {points}"]
     lines += textwrap.wrap(" ".join(fix.reasons), terminal.width, initial_indent="   ", subsequent_indent="   ")
+    if fix.flags:
+        lines.append(f"   vllm serve: {fix.flags}")
     if with_figures:
         lines += [f"   {line}" for line in columns([_figures(effect) for effect in fix.effects], "<>>>")]
     elif fix.side_effects:

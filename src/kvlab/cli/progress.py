@@ -6,14 +6,18 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from kvlab.scenarios import Scenario
 from kvlab.units import format_duration
+
+if TYPE_CHECKING:
+    from kvlab.sweeps.outcome import Outcome
+    from kvlab.sweeps.workers import Executor, Task
 
 _FIRST_AFTER_S: Final = 0.4
 _EVERY_S: Final = 0.1
@@ -64,6 +68,33 @@ class Progress:
         if self._num_requests:
             return min(ended / self._num_requests, 0.99)
         return None if not self._window_ns else min(t_ns / self._window_ns, 0.99)
+
+
+class RunCount:
+    """An executor that passes on to another, and counts its runs on stderr."""
+
+    def __init__(self, inner: Executor, *, quiet: bool) -> None:
+        self._inner = inner
+        self._visible = not quiet and sys.stderr is not None and sys.stderr.isatty()
+        self._next_s = 0.0
+        self._runs = 0
+
+    def __enter__(self) -> Executor:
+        return self._run
+
+    def __exit__(self, *_: object) -> None:
+        if self._visible and self._runs:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+    def _run(self, tasks: Iterable[Task]) -> Iterator[tuple[int, Outcome]]:
+        for found in self._inner(tasks):
+            self._runs += 1
+            if self._visible and time.monotonic() >= self._next_s:
+                self._next_s = time.monotonic() + _EVERY_S
+                sys.stderr.write(f"\r\x1b[K{self._runs:,} runs")
+                sys.stderr.flush()
+            yield found
 
 
 def _num_lines(path: Path) -> int | None:
