@@ -47,6 +47,7 @@ def _seqs(now: int) -> list[int]:
     return [value for value in (*down, now * 3 // 2, *(now * 2**power for power in range(1, 6))) if value >= 1]
 
 
+_BUDGETS: Final = (512, 1024, 2048, 4096, 8192, 16384)
 LADDERS: Final[dict[str, Ladder]] = {
     "preemption_mode": _other("recompute", "swap"),
     "allocator": _other("paged"),
@@ -60,8 +61,8 @@ LADDERS: Final[dict[str, Ladder]] = {
     "swap_space_bytes": _plus(4 * GIB, 8 * GIB, 16 * GIB),
     "kv_cache_dtype": _other("fp8"),
     "max_tokens": _lower(75, 50, 25),
-    "max_num_batched_tokens": _other(512, 1024, 2048, 4096, 8192, 16384),
-    "long_prefill_token_threshold": _other(512, 1024, 2048),
+    "max_num_batched_tokens": lambda now: sorted(_BUDGETS, key=lambda value: max(value / now, now / value)),
+    "long_prefill_token_threshold": _other(2048, 1024, 512),
     "scheduler_reserve_full_isl": _other(True),
     "enable_prefix_caching": _other(True),
     "tensor_parallel_size": lambda now: [now * 2, now * 4],

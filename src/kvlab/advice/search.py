@@ -22,6 +22,7 @@ _AT_ONCE: Final = 64
 _FEW: Final = 4
 """Values of one lever that are run at once: the first that suffices ends it."""
 _NUMBERS: Final = (int, Decimal)
+_ZERO_IS_NO_LIMIT: Final = ("long_prefill_token_threshold",)
 
 
 class Trial:
@@ -55,14 +56,17 @@ class Trial:
         return [float(value) for value in found if value is not None]
 
     def distance(self, scenario: Scenario) -> float:
-        """How far the change goes: the sum of relative moves of numbers."""
+        """How far the change goes: the sum of relative moves of numbers; of a first limit, the less the lower it is."""
         settings = scenario.settings()
-        moves = [(settings[name], value) for name, value in self.change]
-        return sum(
-            abs(float(value) - float(now)) / max(abs(float(now)), 1.0)
-            for now, value in moves
-            if isinstance(now, _NUMBERS) and isinstance(value, _NUMBERS)
-        )
+        return sum(_move(name, settings[name], value) for name, value in self.change)
+
+
+def _move(name: str, now: object, value: object) -> float:
+    if not isinstance(now, _NUMBERS) or not isinstance(value, _NUMBERS):
+        return 0.0
+    if not now and name in _ZERO_IS_NO_LIMIT:
+        return 1 / float(value)
+    return abs(float(value) - float(now)) / max(abs(float(now)), 1.0)
 
 
 class Lab:
