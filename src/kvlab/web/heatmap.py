@@ -12,7 +12,7 @@ A cell is run with the setup's own seed, so its figures are those that the page 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -26,13 +26,11 @@ from kvlab.sweeps.workers import Executor
 from kvlab.web.controls import CONTROLS, TILES, acts_only
 from kvlab.web.parts import Control
 from kvlab.web.queries import DRAWN, FindTrace, Query, scenario_of
+from kvlab.web.streams import Emit, Work
 
 MOST_COLUMNS: Final = 9
 MOST_ROWS: Final = 7
 MOST_CELLS: Final = MOST_COLUMNS * MOST_ROWS
-
-Emit = Callable[[dict[str, Any]], None]
-"""Takes a message for the page, ready for JSON."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +112,11 @@ class Heatmap:
         return {"x": column, "y": row, "error": why if trace is None else why.replace(trace.path, trace.name)}
 
 
+def sweeping(fields: Mapping[str, str], find_trace: FindTrace) -> Work:
+    """The work of `heatmap_of`, which says what is wrong with the fields."""
+    return heatmap_of(fields, find_trace).fill
+
+
 def heatmap_of(fields: Mapping[str, str], find_trace: FindTrace) -> Heatmap:
     """The grid that a query asks for: the fields of a run, `x` and `y` (knobs), and the `mission` being played, if any.
 
@@ -161,14 +164,14 @@ def _can_be_swept(knob: Control) -> bool:
 
 
 def _axis(knob: Control, scenario: Scenario, most: int, levers: Mapping[str, tuple[str, ...]] | None) -> Axis:
-    """At most so many values, evenly spread over the knob's stops; the present one is among them."""
+    """At most so many of the knob's stops, the present one and both ends among them."""
     now = SETTINGS[knob.name].show(scenario.settings()[knob.name])
     shown = _stops(knob, now)
     if levers is not None:
         shown = {text: label for text, label in shown.items() if text == now or text in levers[knob.name]}
     values = list(shown)
     here = values.index(now)
-    picked = _spread(len(values), here, most)
+    picked = _around(len(values), here, most)
     return Axis(
         control=knob,
         values=tuple(values[place] for place in picked),
@@ -190,16 +193,24 @@ def _stops(knob: Control, now: str) -> dict[str, str]:
     return shown if now in shown else shown | {now: now}
 
 
-def _spread(count: int, here: int, most: int) -> list[int]:
-    """At most `most` of 0..count-1, evenly spread from end to end; `here` takes the place of its nearest.
+def _around(count: int, here: int, most: int) -> list[int]:
+    """At most `most` of 0..count-1: both ends, `here`, and the more between them the nearer to it.
 
-    >>> _spread(5, 2, 9), _spread(21, 10, 5), _spread(21, 1, 5), _spread(21, 20, 5)
-    ([0, 1, 2, 3, 4], [0, 5, 10, 15, 20], [0, 1, 10, 15, 20], [0, 5, 10, 15, 20])
+    >>> _around(5, 2, 9), _around(60, 50, 9), _around(76, 0, 7)
+    ([0, 1, 2, 3, 4], [0, 31, 43, 47, 50, 52, 53, 55, 59], [0, 2, 4, 9, 18, 37, 75])
     """
     if count <= most:
         return list(range(count))
-    places = [round(step * (count - 1) / (most - 1)) for step in range(most)]
-    if here not in places:
-        inner = range(1, most - 1)
-        places[min(inner, key=lambda step: abs(places[step] - here))] = here
-    return places
+    below, above = here, count - 1 - here
+    half = (most - 1) // 2
+    steps = min(below, max(half, most - 1 - above))
+    return sorted([here, *(here - far for far in _farther(below, steps)),
+                   *(here + far for far in _farther(above, most - 1 - steps))])  # fmt: skip
+
+
+def _farther(most: int, steps: int) -> list[int]:
+    """That many distances up to `most`, each about the same factor above the one before, and at least by one."""
+    found: list[int] = []
+    for step in range(1, steps + 1):
+        found.append(max(round(most ** (step / steps)), found[-1] + 1 if found else 1))
+    return found

@@ -28,6 +28,7 @@ from kvlab.web.commands import pasted
 from kvlab.web.controls import base
 from kvlab.web.errors import A_BUG, BUG, BUSY, CONFLICT, NOT_FOUND, TIMEOUT, Refusal, RefusedError, refusal_of
 from kvlab.web.guard import Guard, refused
+from kvlab.web.heatmap import sweeping
 from kvlab.web.jobs import Answer, DetailJob, Job, RunJob, TraceJob
 from kvlab.web.labs import tables
 from kvlab.web.limits import MAX_UPLOAD_BYTES
@@ -43,7 +44,7 @@ _CACHE_BYTES: Final = 64 * 2**20
 _LOOPBACK: Final = ("127.0.0.1", "::1", "testclient")
 _BINARY: Final = "application/octet-stream"
 
-STREAMS: Final[dict[str, Plan]] = {"/api/advise": advising}
+STREAMS: Final[dict[str, Plan]] = {"/api/advise": advising, "/api/heatmap": sweeping}
 """Answers that come line by line, by their addresses."""
 
 Handler = Callable[[Request], Awaitable[Response]]

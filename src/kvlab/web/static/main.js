@@ -8,6 +8,7 @@ import { Controls } from "./controls.js";
 import { byId, h } from "./dom.js";
 import { Examples } from "./examples.js";
 import { initExplain } from "./explain.js";
+import { foldable } from "./fold.js";
 import { Inspect } from "./inspect.js";
 import { Lanes } from "./lanes.js";
 import { readHash } from "./link.js";
@@ -71,6 +72,7 @@ async function start() {
   new Share(session, store);
   new Missions(session, store, progress);
   new Examples(session, store);
+  foldable("sweep", async (panel) => new (await import("./heatmap.js")).Heatmap(session, store, panel));
   byId("skip").addEventListener("click", (event) => {
     event.preventDefault(); // the part of the address after # has a use of its own
     byId("results").focus();

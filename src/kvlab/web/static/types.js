@@ -41,6 +41,12 @@
  * @typedef {{id: number, arrival_s: number, prompt_tokens: number, output_tokens: number, state: string,
  *   tables: BlockTable[], cpu_blocks: number[], events: {t: number, text: string}[]}} RequestDetail
  *
+ * @typedef {{name: string, label: string, unit: string, values: {value: string, text: string}[]}} HeatAxis
+ * @typedef {{x: HeatAxis, y: HeatAxis, here: {x: number, y: number}, seeds: number[]}} HeatStart  seeds: none of a trace
+ * @typedef {{x: number, y: number, error?: string, metrics?: Record<string, number|null>,
+ *   texts?: Record<string, string>}} HeatCell  by metric; error: why it can't be run
+ * @typedef {{start?: HeatStart, cell?: HeatCell}} HeatLine
+ *
  * @typedef {Record<string, string>} Changes  settings that differ from the lab's defaults, as the texts of links
  * @typedef {{query: string, changes: Changes, payload: import("./payload.js").Payload}} Pin
  *
