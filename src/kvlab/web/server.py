@@ -97,6 +97,11 @@ class Server:
         """Named clients whose answers are being worked on."""
         return frozenset(self._latest)
 
+    @property
+    def num_streams(self) -> int:
+        """Answers that are still being told line by line."""
+        return self._streams.count
+
     def app(self, hosts: tuple[str, ...] = ()) -> Guard:
         """The ASGI app, for requests to those hosts besides localhost and IP addresses."""
         routes = [
