@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -13,7 +13,11 @@ from kvlab.cli.options import ScenarioCommand, given_settings, scenario_from, se
 from kvlab.errors import ConfigError
 from kvlab.units import format_duration
 
+if TYPE_CHECKING:
+    from kvlab.sweeps.workers import Crew
+
 INTERRUPTED: Final = 130
+EXECUTORS: Final = ("local", "ray")
 MAX_SEEDS: Final = 10_000
 _EVERY_S: Final = 0.1
 _BAR: Final = 24
@@ -33,6 +37,8 @@ _BAR: Final = 24
 @click.option("--seeds", metavar="N", type=int, default=1, help="Runs of every point, with seeds from --seed on.")
 @click.option("--sample", metavar="N", type=int, help="A Latin hypercube of so many points in place of the whole grid.")
 @click.option("--workers", metavar="N", type=int, help="Processes; by default one per processor.")
+@click.option("--executor", type=click.Choice(EXECUTORS), default="local", help="local: processes here; or Ray.")
+@click.option("--address", metavar="HOST:PORT", help="Of a Ray cluster, or ray://HOST:PORT; by default one of its own.")
 @click.option("--out", metavar="DIR", required=True, help="Results; an interrupted sweep goes on from there.")
 @click.option("--quiet", "-q", is_flag=True, help="No progress on stderr.")
 @setting_options
@@ -42,6 +48,8 @@ def sweep(
     seeds: int,
     sample: int | None,
     workers: int | None,
+    executor: str,
+    address: str | None,
     out: str,
     quiet: bool,
     assignments: tuple[str, ...],
@@ -58,7 +66,6 @@ def sweep(
     """
     from kvlab.sweeps.axes import grid, hypercube, parse_axis
     from kvlab.sweeps.sweep import run_sweep
-    from kvlab.sweeps.workers import local
 
     base = scenario_from(scenario, flags, assignments)
     if not 1 <= seeds <= MAX_SEEDS:
@@ -72,7 +79,7 @@ def sweep(
     folder = Path(out)
     bar = _Bar(visible=not quiet and sys.stderr is not None and sys.stderr.isatty())
     try:
-        with local(workers) as run:
+        with _crew(executor, address, workers) as run:
             done = run_sweep(
                 base,
                 points,
@@ -98,6 +105,18 @@ def sweep(
         where = ", ".join(f"{name}={value}" for name, value in first.settings.items())
         click.echo(f"the first that failed: {where}: {first.outcome.error}", err=True)
     return 1 if failed == len(done.rows) else 0
+
+
+def _crew(executor: str, address: str | None, workers: int | None) -> Crew:
+    if executor == "ray":
+        from kvlab.sweeps.ray import ray_executor
+
+        return ray_executor(address, workers)
+    from kvlab.sweeps.workers import local
+
+    if address is not None:
+        raise ConfigError("address", address, "is of a Ray cluster: give --executor ray, too")
+    return local(workers)
 
 
 def _check_flags(axes: list[str], given: dict[str, object]) -> None:

@@ -37,7 +37,7 @@ LIVES: Final = 3
 class Crew(ABC):
     """An executor that may be called again and again, and is closed in the end: `with local(2) as run: ...`.
 
-    A call takes tasks as it needs them. One call at a time: a new one ends the one before it, if that is still going.
+    A call takes tasks as it needs them. Processes work for one call at a time: a new one ends the one before it.
     """
 
     @abstractmethod
@@ -265,7 +265,7 @@ def serve() -> None:
     orders: SimpleQueue[Scenario] = SimpleQueue()
     threading.Thread(target=_listen, args=(sys.stdin.buffer, orders), daemon=True).start()
     while True:
-        pickle.dump(_answer(orders.get()), sink, protocol=pickle.HIGHEST_PROTOCOL)
+        pickle.dump(answer(orders.get()), sink, protocol=pickle.HIGHEST_PROTOCOL)
         sink.flush()
 
 
@@ -278,7 +278,8 @@ def _listen(source: BinaryIO, orders: SimpleQueue[Scenario]) -> None:
         os._exit(0)
 
 
-def _answer(scenario: Scenario) -> Outcome | RuntimeError:
+def answer(scenario: Scenario) -> Outcome | RuntimeError:
+    """What goes back to the caller: an outcome, or the error that is raised there."""
     try:
         return run_one(scenario)
     except MemoryError:

@@ -1,0 +1,184 @@
+"""Scenarios on a Ray cluster. Ray is an optional extra: `pip install "kvlab[ray]"`.
+
+What a scenario reads, its trace and its model's config, has to be on every node under the same path.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import logging
+import os
+import pickle
+import socket
+import weakref
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, Final
+
+from kvlab.errors import ConfigError
+from kvlab.scenarios import Scenario
+from kvlab.sweeps.outcome import Outcome
+from kvlab.sweeps.workers import LIVES, MAX_WORKERS, Crew, Task, answer, gave_up
+from kvlab.version import __version__
+
+HERE: Final = "local"
+"""The address of a Ray of one's own, on this machine, for as long as it is needed."""
+_CLIENT: Final = "ray://"
+_CONNECT_S: Final = 5.0
+_STORE_BYTES: Final = 128 * 2**20
+"""Of the Ray that is started here: outcomes are small."""
+_MOST_AT_ONCE: Final = 8
+"""Scenarios in one task of Ray, once a sweep is long: a task costs some milliseconds, a small scenario no more."""
+_LEAST_IN_FLIGHT: Final = 16
+"""Tasks handed to Ray, so that a cluster that grows on demand sees a demand."""
+_NO_RAY: Final = "can't connect to Ray there (a cluster that asks for a token needs RAY_AUTH_MODE=token here)"
+_QUIET: Final = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
+}
+"""No telemetry, no warnings of what is to come, nothing sent to the nodes but scenarios."""
+
+
+def ray_executor(address: str | None = None, workers: int | None = None) -> Crew:
+    """A crew on Ray, connected. In a process that is connected to a Ray already, that one is used and left alone.
+
+    Args:
+        address: "host:port" on a node of a cluster, "ray://host:port" from outside, "auto" for the one that runs
+            here; by default what RAY_ADDRESS says, else "local": one of its own on this machine.
+        workers: tasks at a time; by default as many as the cluster has processors.
+    Raises:
+        ConfigError: Ray isn't installed, there is none at that address, or workers are not 1 to `MAX_WORKERS`.
+    """
+    if workers is not None and not 1 <= workers <= MAX_WORKERS:
+        raise ConfigError("workers", workers, f"must be from 1 to {MAX_WORKERS}")
+    for name, value in _QUIET.items():
+        os.environ.setdefault(name, value)
+    try:
+        ray = importlib.import_module("ray")
+    except ImportError:
+        raise ConfigError("executor", "ray", 'Ray is not installed: pip install "kvlab[ray]"') from None
+    place = address or os.environ.get("RAY_ADDRESS") or HERE
+    is_own = not ray.is_initialized()
+    if is_own:
+        _connect(ray, place, workers)
+    return _Cluster(ray, place, workers, is_own=is_own)
+
+
+def _connect(ray: Any, address: str, workers: int | None) -> None:
+    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+    if address == HERE:
+        ray.init(address=HERE, num_cpus=workers, include_dashboard=False, object_store_memory=_STORE_BYTES, **quiet)
+        return
+    check_reachable(address)
+    try:
+        ray.init(address=address, **quiet)
+    except (ray.exceptions.RayError, ConnectionError, RuntimeError, TimeoutError, ValueError) as error:
+        said = " ".join(str(error).split())
+        raise ConfigError("address", address, f"{_NO_RAY}: {said}") from None
+
+
+def check_reachable(address: str) -> None:
+    """Raises `ConfigError` for an address where nothing answers: Ray itself would try for minutes."""
+    host, colon, port = address.removeprefix(_CLIENT).rpartition(":")
+    if address == "auto":
+        return
+    if not (colon and host and port.isascii() and port.isdigit() and int(port) < 2**16):
+        raise ConfigError("address", address, "expected host:port, ray://host:port, auto or local")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_S).close()
+    except OSError as error:
+        why = error.strerror or str(error)
+        remedy = f"nothing answers there ({why}): start Ray with `ray start --head`, or check host and port"
+        raise ConfigError("address", address, remedy) from None
+
+
+class _Cluster(Crew):
+    def __init__(self, ray: Any, address: str, workers: int | None, *, is_own: bool) -> None:
+        self._ray = ray
+        self._address = address
+        self._workers = workers
+        self._task = ray.remote(num_cpus=1, max_retries=0)(run_some)
+        self._end = weakref.finalize(self, ray.shutdown) if is_own else None
+
+    def close(self) -> None:
+        if self._end is not None:
+            self._end()
+
+    def __call__(self, tasks: Iterable[Task]) -> Iterator[tuple[int, Outcome]]:
+        rest = iter(tasks)
+        again: deque[Task] = deque()
+        deaths: Counter[int] = Counter()
+        pending: dict[Any, list[Task]] = {}
+        done, width = 0, self._width()
+        try:
+            while True:
+                while len(pending) < width:
+                    size = min(_MOST_AT_ONCE, 1 + done // (4 * width))
+                    some = [again.popleft()] if again else list(islice(rest, size))
+                    if not some:
+                        break
+                    pending[self._submit(some)] = some
+                if not pending:
+                    return
+                (ready, *_), _ = self._ray.wait(list(pending), num_returns=1)
+                some = pending.pop(ready)
+                outcomes = self._outcomes(ready)
+                if outcomes is None:
+                    deaths.update(number for number, _ in some)
+                    again.extend(task for task in some if deaths[task[0]] < LIVES)
+                    yield from ((number, gave_up()) for number, _ in some if deaths[number] == LIVES)
+                    continue
+                if done // width != (done := done + len(some)) // width:
+                    width = self._width()  # a cluster grows and shrinks
+                for (number, _), outcome in zip(some, outcomes, strict=True):
+                    yield number, outcome
+        finally:
+            for ref in pending:
+                with contextlib.suppress(Exception):
+                    self._ray.cancel(ref, force=True)
+
+    def _width(self) -> int:
+        """Tasks in flight."""
+        if self._workers is not None:
+            return self._workers
+        return max(_LEAST_IN_FLIGHT, 2 * int(self._ray.cluster_resources().get("CPU", 0)))
+
+    def _submit(self, some: Sequence[Task]) -> Any:
+        message = pickle.dumps([scenario for _, scenario in some], protocol=pickle.HIGHEST_PROTOCOL)
+        return self._task.remote(message, __version__, os.getcwd())
+
+    def _outcomes(self, ref: Any) -> list[Outcome] | None:
+        """None if the worker died."""
+        try:
+            answers: list[Outcome | RuntimeError] = self._ray.get(ref)
+        except self._ray.exceptions.RayTaskError as error:
+            if isinstance(error.cause, MemoryError):
+                return None
+            raise self._unfit(error) from None
+        except self._ray.exceptions.RaySystemError as error:  # the function itself can't be read there
+            raise self._unfit(error) from None
+        except self._ray.exceptions.RayError:
+            return None
+        outcomes = []
+        for one in answers:
+            if isinstance(one, RuntimeError):
+                raise one
+            outcomes.append(one)
+        return outcomes
+
+    def _unfit(self, error: Exception) -> ConfigError:
+        said = str(getattr(error, "cause", None) or error).strip().splitlines()[-1]
+        return ConfigError("address", self._address, f"needs kvlab {__version__} on every node: {said}")
+
+
+def run_some(message: bytes, version: str, folder: str) -> list[Outcome | RuntimeError]:
+    """What a task of Ray does: scenarios in order, from the caller's folder where there is such a one."""
+    if version != __version__:
+        raise RuntimeError(f"a node has kvlab {__version__}")
+    with contextlib.suppress(OSError):
+        os.chdir(folder)
+    scenarios: list[Scenario] = pickle.loads(message)
+    return [answer(scenario) for scenario in scenarios]
