@@ -12,6 +12,7 @@ from kvlab.metrics.catalog import Metric
 from kvlab.missions import Mission, missions_for
 from kvlab.setting_table import BLOCK_TABLE_LAB, PREEMPTION_LAB, SETTINGS, VLLM_V1
 from kvlab.settings import Setting
+from kvlab.web.advising import limits_for, limits_of
 from kvlab.web.controls import CONTROLS, TILES, USED_RATIO, acts_only, defaults
 from kvlab.web.examples import examples_for
 from kvlab.web.limits import MAX_UPLOAD_BYTES
@@ -104,6 +105,7 @@ def _lab(lab: str, words: _Words) -> dict[str, Any]:
         "missions": [mission.card() for mission in missions],
         "defaults": default,
         "acts_only": {name: {other: list(texts) for other, texts in needs.items()} for name, needs in rules},
+        "limits": limits_for(lab) | {"missions": {mission.id: limits_of(mission) for mission in missions}},
         "examples": examples_for(lab),
         "not_modelled": list(NOT_MODELLED_SERVER if lab == VLLM_V1 else NOT_MODELLED),
     }

@@ -80,7 +80,19 @@ class Control:
             shown = {text: shown[text] for text in sorted(shown, key=order.__getitem__)}
         return list(shown), list(shown.values())
 
+    def show(self, text: str) -> str:
+        """A value of the setting as the page says it, with its unit."""
+        if self.kind == "switch":
+            return {self.on: "on", self.off: "off"}.get(text, text)
+        if text == NOT_SET and self.unset:
+            return self.unset
+        shown = dict(zip(self.values, self.labels, strict=True)) if self.labels else {}
+        label = shown.get(text) or (self._label(text) if self.kind == "range" else text)
+        return f"{label} {self.unit}" if self.unit and label[:1].isdigit() else label
+
     def _label(self, text: str) -> str:
+        if text == NOT_SET:
+            return text
         if self.unit == "%":
             return percent(text)
         return f"{parse_bytes(text, self.name) / GIB:g}" if self.unit == GIB_UNIT else text

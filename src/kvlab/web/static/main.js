@@ -72,6 +72,7 @@ async function start() {
   new Share(session, store);
   new Missions(session, store, progress);
   new Examples(session, store);
+  foldable("advise", async (panel) => new (await import("./advise.js")).Advise(session, store, panel));
   foldable("sweep", async (panel) => new (await import("./heatmap.js")).Heatmap(session, store, panel));
   byId("skip").addEventListener("click", (event) => {
     event.preventDefault(); // the part of the address after # has a use of its own

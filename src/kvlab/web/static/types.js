@@ -13,6 +13,7 @@
  *   why: string, vllm_flag: string, question: Question|null}} MissionCard  stops: what each lever's slider offers
  * @typedef {{title: string, intro: string, controls: Control[], tiles: Tile[], missions: MissionCard[],
  *   defaults: Record<string, string>, acts_only: Record<string, Record<string, string[]>>, examples: Example[],
+ *   limits: {first: string, common: string[], missions: Record<string, string>},
  *   not_modelled: string[]}} Lab  acts_only: setting -> others, and their values beside which it does something
  * @typedef {{id: string, title: string, story: string, source: string, url: string|null, assumed: string,
  *   variants: {name: string, setup: Record<string, string>}[]}} Example
@@ -42,10 +43,20 @@
  *   tables: BlockTable[], cpu_blocks: number[], events: {t: number, text: string}[]}} RequestDetail
  *
  * @typedef {{name: string, label: string, unit: string, values: {value: string, text: string}[]}} HeatAxis
- * @typedef {{x: HeatAxis, y: HeatAxis, here: {x: number, y: number}, seeds: number[]}} HeatStart  seeds: none of a trace
+ * @typedef {{x: HeatAxis, y: HeatAxis, here: {x: number, y: number}, metrics: Tile[], seeds: number[]}} HeatStart
+ *   here: place of the setup at hand; seeds: none of a trace
  * @typedef {{x: number, y: number, error?: string, metrics?: Record<string, number|null>,
  *   texts?: Record<string, string>}} HeatCell  by metric; error: why it can't be run
  * @typedef {{start?: HeatStart, cell?: HeatCell}} HeatLine
+ *
+ * @typedef {{metric: string, label: string, limit: string, before: string, after: string, range: string,
+ *   worse: boolean}} Effect  limit: what has to hold of it; range: over the seeds, after the change
+ * @typedef {{changes: Changes, moves: {name: string, label: string, before: string, after: string, reason: string}[],
+ *   price: number, cost: string, flags: string, effects: Effect[]}} Fix
+ * @typedef {{verdict: "holds"|"fix"|"nothing", texts: string[], now: Effect[], fixes: Fix[], nearest: Fix|null,
+ *   runs: number, complete: boolean}} AdviceDone
+ * @typedef {{start?: {goals: string[], seeds: number, note: string}, progress?: {done: number}, fix?: Fix,
+ *   done?: AdviceDone}} AdviceLine
  *
  * @typedef {Record<string, string>} Changes  settings that differ from the lab's defaults, as the texts of links
  * @typedef {{query: string, changes: Changes, payload: import("./payload.js").Payload}} Pin
