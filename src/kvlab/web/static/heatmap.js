@@ -2,7 +2,7 @@
 
 import { queryOf } from "./api.js";
 import { h, icon, setText } from "./dom.js";
-import { Grid } from "./heatmap_grid.js";
+import { Grid, saysUnit } from "./heatmap_grid.js";
 import { LEVELS, best, levels, sentence, short } from "./heatmap_scale.js";
 import { labelOf } from "./knobs.js";
 import { lines } from "./lines.js";
@@ -57,7 +57,7 @@ export class Heatmap {
     this.live = h("p", { id: "heat-live", class: "live", role: "status" });
     this.legend = h("ul", { class: "legend", "aria-label": "Legend of the grid" });
     const field = (/** @type {string} */ label, /** @type {HTMLSelectElement} */ select) =>
-      h("label", {}, h("span", {}, label), select);
+      h("div", {}, h("label", { for: select.id }, label), select);
     this.body = h(
       "div",
       { class: "heat-body" },
@@ -74,7 +74,7 @@ export class Heatmap {
       this.#inView = entries.at(-1)?.isIntersecting ?? false;
       this.#follow();
     }).observe(panel);
-    store.on(["lab", "changes", "mission", "locked", "settled", "shown", "payload"], () => this.#follow());
+    store.on(["lab", "changes", "mission", "locked", "settled", "shown", "payload", "error"], () => this.#follow());
     this.#follow();
   }
 
@@ -177,7 +177,6 @@ export class Heatmap {
     const flying = { of: this.#base(), key: this.#key(), abort: new AbortController() };
     const asked = { x: this.session.valueOf(x), y: this.session.valueOf(y) };
     this.#flying = flying;
-    this.#failed = { key: "", why: "" };
     const chosen = new URLSearchParams({ x, y, ...(mission !== null && { mission }) });
     try {
       const url = `api/heatmap?${this.session.query}&${chosen}`;
@@ -201,6 +200,7 @@ export class Heatmap {
   #stop() {
     this.#flying?.abort.abort();
     this.#flying = null;
+    this.#failed = { key: "", why: "" };
   }
 
   /** @param {HeatStart} start @param {string} base @param {{x: string, y: string}} asked */
@@ -271,7 +271,8 @@ export class Heatmap {
   /** @param {boolean} older */
   #progress(older) {
     if (this.#failed.key === this.#key()) return this.#failed.why;
-    if (older) return "This grid is of the setup before; it is filled again once the change is committed.";
+    if (older && this.store.state.error) return "This setup can't be run: the grid is of the one before.";
+    if (older) return "This grid is of what was set before; it is filled again once the change is committed.";
     const [done, all] = [this.#count(), this.#cells.length];
     if (!all) return this.store.state.locked ? "The mission's question comes first." : "The first runs are on their way.";
     const [seed] = this.#start?.seeds ?? [];
@@ -319,10 +320,11 @@ export class Heatmap {
   }
 
   /** @param {import("./types.js").HeatAxis} axis @param {number} place */
-  #named({ name, label, values }, place) {
+  #named({ name, label, unit, values }, place) {
     const control = this.session.lab.controls.find((each) => each.name === name);
     const text = values[place]?.value ?? "";
-    return `${label} ${control ? labelOf(control, text) : text}`;
+    const value = control ? labelOf(control, text) : text;
+    return `${label} ${saysUnit(label, unit) ? value.replace(` ${unit}`, "") : value}`;
   }
 
   /** @param {number} place */

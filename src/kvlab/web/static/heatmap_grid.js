@@ -135,7 +135,12 @@ export class Grid {
 
 /** @param {import("./types.js").HeatAxis} axis */
 function titleOf({ label, unit }) {
-  return !unit || label.toLowerCase().includes(unit) ? label : `${label}, ${unit}`;
+  return !unit || saysUnit(label, unit) ? label : `${label}, ${unit}`;
+}
+
+/** Whether a knob's name says already what is counted. @param {string} label @param {string} unit */
+export function saysUnit(label, unit) {
+  return label.toLowerCase().includes(unit);
 }
 
 /** @param {number} place @param {number} count */
