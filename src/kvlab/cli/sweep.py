@@ -14,6 +14,10 @@ from kvlab.errors import ConfigError
 from kvlab.units import format_duration
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from kvlab.scenarios import Scenario
+    from kvlab.settings import Value
     from kvlab.sweeps.workers import Crew
 
 INTERRUPTED: Final = 130
@@ -30,27 +34,30 @@ _BAR: Final = 24
     "axes",
     metavar="AXIS",
     multiple=True,
-    required=True,
     help="A setting that varies: max_num_seqs=16,32,64, request_rate=2:8:0.5 or max_num_seqs=log(8, 256, 6); "
     "a+b=1+2,3+4 moves two together. May be given again.",
 )
+@click.option("--list", "listed", metavar="FILE", help="Points in place of axes: CSV with a header, or JSON objects.")
 @click.option("--seeds", metavar="N", type=int, default=1, help="Runs of every point, with seeds from --seed on.")
 @click.option("--sample", metavar="N", type=int, help="A Latin hypercube of so many points in place of the whole grid.")
 @click.option("--workers", metavar="N", type=int, help="Processes; by default one per processor.")
 @click.option("--executor", type=click.Choice(EXECUTORS), default="local", help="local: processes here; or Ray.")
 @click.option("--address", metavar="HOST:PORT", help="Of a Ray cluster, or ray://HOST:PORT; by default one of its own.")
 @click.option("--out", metavar="DIR", required=True, help="Results; an interrupted sweep goes on from there.")
+@click.option("--overwrite", is_flag=True, help="Replace another sweep in DIR.")
 @click.option("--quiet", "-q", is_flag=True, help="No progress on stderr.")
 @setting_options
 def sweep(
     scenario: str,
     axes: tuple[str, ...],
+    listed: str | None,
     seeds: int,
     sample: int | None,
     workers: int | None,
     executor: str,
     address: str | None,
     out: str,
+    overwrite: bool,
     quiet: bool,
     assignments: tuple[str, ...],
     **flags: Any,
@@ -64,18 +71,14 @@ def sweep(
     DIR gets sweep.parquet and sweep.csv, one row per run: settings, seed, every metric. What was finished is
     kept in DIR/results: the same command again goes on where it was interrupted.
     """
-    from kvlab.sweeps.axes import grid, hypercube, parse_axis
     from kvlab.sweeps.sweep import run_sweep
 
     base = scenario_from(scenario, flags, assignments)
     if not 1 <= seeds <= MAX_SEEDS:
         raise ConfigError("seeds", seeds, f"must be from 1 to {MAX_SEEDS:,}")
-    if sample is not None and sample < 1:
-        raise ConfigError("sample", sample, "must be at least 1")
-    parsed = [parse_axis(axis, base.rules) for axis in axes]
-    _check_flags([name for axis in parsed for name in axis.names], given_settings(flags, assignments))
+    points = _points(base, axes, listed, sample)
+    _check_flags(points[0], given_settings(flags, assignments))
     seed = base.traffic.seed
-    points = list(grid(parsed) if sample is None else hypercube(parsed, sample, seed))
     folder = Path(out)
     bar = _Bar(visible=not quiet and sys.stderr is not None and sys.stderr.isatty())
     try:
@@ -86,6 +89,7 @@ def sweep(
                 seeds=range(seed, seed + seeds),
                 executor=run,
                 folder=folder,
+                overwrite=overwrite,
                 progress=bar.show,
             )
     except KeyboardInterrupt:
@@ -107,6 +111,21 @@ def sweep(
     return 1 if failed == len(done.rows) else 0
 
 
+def _points(base: Scenario, axes: Sequence[str], listed: str | None, sample: int | None) -> list[dict[str, Value]]:
+    from kvlab.sweeps.axes import grid, hypercube, parse_axis
+    from kvlab.sweeps.points import read_points
+
+    if listed is not None:
+        for name, given in (("axis", axes), ("sample", sample)):
+            if given:
+                raise ConfigError("list", listed, f"is in place of axes: leave out --{name}")
+        return read_points(Path(listed), base.rules)
+    if not axes:
+        raise ConfigError("axis", "none", "give at least one, such as --axis max_num_seqs=16,32,64, or --list FILE")
+    parsed = [parse_axis(axis, base.rules) for axis in axes]
+    return list(grid(parsed) if sample is None else hypercube(parsed, sample, base.traffic.seed))
+
+
 def _crew(executor: str, address: str | None, workers: int | None) -> Crew:
     if executor == "ray":
         from kvlab.sweeps.ray import ray_executor
@@ -119,10 +138,10 @@ def _crew(executor: str, address: str | None, workers: int | None) -> Crew:
     return local(workers)
 
 
-def _check_flags(axes: list[str], given: dict[str, object]) -> None:
-    for name in axes:
+def _check_flags(varied: Iterable[str], given: Mapping[str, object]) -> None:
+    for name in varied:
         if name in given:
-            raise ConfigError(name, given[name], "is an axis of the sweep, too: give it once")
+            raise ConfigError(name, given[name], "varies in the sweep, too: give it once")
 
 
 class _Bar:
@@ -132,21 +151,18 @@ class _Bar:
         self.done = self.total = 0
         self._visible = visible
         self._begun_s = time.monotonic()
-        self._first: int | None = None
         self._next_s = 0.0
 
-    def show(self, done: int, total: int) -> None:
+    def show(self, done: int, total: int, free: int) -> None:
         """See `kvlab.sweeps.sweep.Progress`."""
         self.done, self.total = done, total
-        if self._first is None:
-            self._first = done
         now_s = time.monotonic()
         if not self._visible or (now_s < self._next_s and done < total):
             return
         self._next_s = now_s + _EVERY_S
         filled = done * _BAR // max(1, total)
         text = f"[{'#' * filled}{'.' * (_BAR - filled)}] {done:,} of {total:,} runs"
-        new, took_s = done - self._first, now_s - self._begun_s
+        new, took_s = done - free, now_s - self._begun_s
         if new and took_s > 0:
             left_ns = int((total - done) * took_s / new * 1e9)
             text += f", {new / took_s:.1f}/s, {format_duration(left_ns)} left"

@@ -19,7 +19,8 @@ from kvlab.errors import ConfigError
 from kvlab.setting_table import find_setting
 from kvlab.settings import FACTOR, RATE, RATIO, Setting, Value
 
-MAX_POINTS: Final = 1_000_000
+MAX_RUNS: Final = 100_000
+"""Of one sweep, which holds all its results in memory."""
 _LOG: Final = re.compile(r"log\(\s*([^,()]+),\s*([^,()]+),\s*(\d+)\s*\)", re.ASCII)
 _DECIMALS: Final = (FACTOR, RATE, RATIO)
 _MILLIONTH: Final = Decimal("0.000001")
@@ -143,8 +144,16 @@ def _fitting(setting: Setting, value: Decimal) -> Value:
 
 
 def _bounded(name: str, count: int) -> None:
-    if count > MAX_POINTS:
-        raise ConfigError(name, count, f"at most {MAX_POINTS:,} values")
+    if count > MAX_RUNS:
+        raise ConfigError(name, count, f"at most {MAX_RUNS:,} values")
+
+
+def _names_of(axes: Iterable[Axis]) -> list[str]:
+    names = [name for axis in axes for name in axis.names]
+    for name in names:
+        if names.count(name) > 1:
+            raise ConfigError("axis", name, "is on two axes")
+    return names
 
 
 def grid(axes: Iterable[Axis]) -> Iterator[dict[str, Value]]:
@@ -154,15 +163,12 @@ def grid(axes: Iterable[Axis]) -> Iterator[dict[str, Value]]:
         ConfigError: a setting on two axes, or too many points.
     """
     axes = list(axes)
-    names = [name for axis in axes for name in axis.names]
-    for name in names:
-        if names.count(name) > 1:
-            raise ConfigError("axis", name, "is on two axes")
+    names = _names_of(axes)
     count = 1
     for axis in axes:
         count *= len(axis.values)
-    if count > MAX_POINTS:
-        raise ConfigError("axes", count, f"at most {MAX_POINTS:,} points: take fewer values, or a Latin hypercube")
+    if count > MAX_RUNS:
+        raise ConfigError("axes", count, f"at most {MAX_RUNS:,} points: take fewer values, or a Latin hypercube")
     for places in product(*(axis.values for axis in axes)):
         yield dict(zip(names, (value for place in places for value in place), strict=True))
 
@@ -171,20 +177,20 @@ def hypercube(axes: Iterable[Axis], count: int, seed: int) -> Iterator[dict[str,
     """A Latin hypercube: `count` points whose values are spread evenly along each axis; a sample of the grid.
 
     The same for the same seed, on every machine.
+
+    Raises:
+        ConfigError: a setting on two axes, or no such number of points.
     """
     from kvlab.workloads.streams import Stream
 
+    if not 1 <= count <= MAX_RUNS:
+        raise ConfigError("sample", count, f"must be from 1 to {MAX_RUNS:,}")
     axes = list(axes)
+    names = _names_of(axes)
     orders = []
     for number, axis in enumerate(axes):
         keys = Stream(seed, f"hypercube {number}").take(count)
         ranks = sorted(range(count), key=lambda place: (keys[place], place))
         orders.append([axis.values[rank * len(axis.values) // count] for rank in ranks])
     for places in zip(*orders, strict=True):
-        yield dict(
-            zip(
-                (name for axis in axes for name in axis.names),
-                (value for place in places for value in place),
-                strict=True,
-            )
-        )
+        yield dict(zip(names, (value for place in places for value in place), strict=True))

@@ -16,6 +16,7 @@ from kvlab.errors import ConfigError, InputError, UnknownNameError
 from kvlab.files import write_file
 from kvlab.metrics import METRICS
 from kvlab.setting_table import SETTINGS
+from kvlab.sweeps.folder import ABOUT, TABLE
 from kvlab.units import NS_PER_S
 
 USUAL: Final = ("p95_ttft_ns", "p99_gap_ns", "throughput_tokens_per_s", "preemptions_per_1000")
@@ -23,7 +24,6 @@ USUAL: Final = ("p95_ttft_ns", "p99_gap_ns", "throughput_tokens_per_s", "preempt
 FRONT: Final = ("throughput_tokens_per_s", "p95_ttft_ns")
 """What the Pareto front weighs: the first is to be high, the second low."""
 FILE_TYPES: Final = (".html", ".png", ".svg")
-TABLE: Final = "sweep.parquet"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,12 +69,22 @@ def read_points(folder: Path) -> Points:
         InputError: there is none, or it isn't one.
     """
     path = folder / TABLE if folder.is_dir() else folder
+    if not path.exists():
+        raise InputError(str(folder), _absent(folder))
     try:
         table = pq.read_table(path)
         names = tuple(table.column_names[: table.column_names.index("seed")])
         return _points(table, names)
     except (OSError, pa.ArrowException, ValueError, KeyError) as error:
         raise InputError(str(path), f"not the table of a sweep ({error}): make one with kvlab sweep") from None
+
+
+def _absent(folder: Path) -> str:
+    if not folder.is_dir():
+        return "there is no such folder: make one with kvlab sweep ... --out DIR"
+    if (folder / ABOUT).exists():
+        return f"has no {TABLE} yet, its sweep was interrupted: the same kvlab sweep again finishes it"
+    return f"has no {TABLE}: give the folder that kvlab sweep wrote, its --out"
 
 
 def _points(table: pa.Table, names: tuple[str, ...]) -> Points:

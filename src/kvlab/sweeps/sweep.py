@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
 from kvlab.errors import ConfigError, KvlabError
 from kvlab.scenarios import Scenario
 from kvlab.setting_table import SETTINGS
 from kvlab.settings import Value
+from kvlab.sweeps.axes import MAX_RUNS
+from kvlab.sweeps.folder import claim
 from kvlab.sweeps.outcome import Outcome, key_of
 from kvlab.sweeps.store import Store
 from kvlab.sweeps.workers import Executor, at_work
@@ -18,8 +23,8 @@ from kvlab.sweeps.workers import Executor, at_work
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Progress = Callable[[int, int], None]
-"""(finished, all)."""
+Progress = Callable[[int, int, int], None]
+"""(finished, all, those of the finished that needed no run). Calls come from several threads, one at a time."""
 RESULTS: Final = "results"
 """The folder of outcomes inside a sweep's own."""
 
@@ -74,6 +79,7 @@ def run_sweep(
     seeds: Sequence[int] = (),
     executor: Executor | None = None,
     folder: Path | None = None,
+    overwrite: bool = False,
     progress: Progress | None = None,
 ) -> Sweep:
     """Runs every point with every seed, except what is in the folder already.
@@ -83,40 +89,100 @@ def run_sweep(
         seeds: of the traffic; by default the scenario's own.
         executor: who runs them; by default a process per processor.
         folder: keeps outcomes and lets an interrupted sweep go on; None keeps them in memory only.
+        overwrite: whether another sweep in that folder may be replaced. Outcomes of it that fit are still used.
     Raises:
-        ConfigError: no points, or points with different settings.
+        ConfigError: no points, too many, points with different settings, or another sweep in the folder.
         OutputError: an outcome can't be kept; those before it are.
     """
-    points = list(points)
+    points = list(islice(points, MAX_RUNS + 1))
     seeds = tuple(seeds) or (scenario.traffic.seed,)
     names = _names(points)
-    store = None if folder is None else Store(folder / RESULTS)
-    plan = [_planned(scenario, point, seed) for point in points for seed in seeds]
-    outcomes: dict[str, Outcome] = {}
-    reused = 0
-    for _, key, problem in plan:
-        kept = None if store is None or problem is not None else store.get(key)
-        reused += kept is not None
-        if kept is not None or problem is not None:
-            outcomes[key] = kept or problem  # type: ignore[assignment] # one of them is there
-    known = len(outcomes)
-    todo = {key: made for made, key, _ in plan if made is not None and key not in outcomes}
-    keys = list(todo)
-    if progress is not None:
-        progress(len(outcomes), len(outcomes) + len(todo))
+    if len(points) * len(seeds) > MAX_RUNS:
+        shown = f"{len(points):,} x {len(seeds):,}"
+        raise ConfigError("points x seeds", shown, f"at most {MAX_RUNS:,} runs: take fewer values or seeds")
+    store = None
+    if folder is not None:
+        store = Store(folder / RESULTS)
+        claim(folder, scenario, names, points, seeds, overwrite=overwrite)
+    book = _Book(scenario, [(point, seed) for point in points for seed in seeds], store, progress)
+    book.tell()
     with at_work(executor) as run:
-        for number, outcome in run(enumerate(todo.values())):
-            if store is not None:
-                store.put(keys[number], outcome)
-            outcomes[keys[number]] = outcome
-            if progress is not None:
-                progress(len(outcomes), known + len(todo))
-    pairs = ((point, seed) for point in points for seed in seeds)
-    rows = [
-        Row(settings=point, seed=seed, outcome=outcomes[key])
-        for (point, seed), (_, key, _) in zip(pairs, plan, strict=True)
-    ]
-    return Sweep(scenario=scenario, names=names, rows=tuple(rows), reused=reused)
+        for number, outcome in run(book.missing()):
+            book.enter(number, outcome)
+    return Sweep(scenario=scenario, names=names, rows=tuple(book.rows()), reused=book.reused)
+
+
+class _Book:
+    """Which runs there are, and what is known of each. Scenarios are made when they are run, and not kept."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        runs: Sequence[tuple[Mapping[str, Value], int]],
+        store: Store | None,
+        progress: Progress | None,
+    ) -> None:
+        self._scenario = scenario
+        self._runs = runs
+        self._store = store
+        self._progress = progress
+        self._keys: list[str] = []
+        self._outcomes: dict[str, Outcome | None] = {}
+        """None: is being run."""
+        self._done = self._free = 0
+        self._lock = Lock()
+        self.reused = 0
+
+    def missing(self) -> Iterator[tuple[int, Scenario]]:
+        """Runs whose outcome is not known yet, with their numbers. Other threads than the caller's may ask."""
+        for number, (point, seed) in enumerate(self._runs):
+            made, key, problem = _planned(self._scenario, point, seed)
+            self._keys.append(key)
+            is_new = key not in self._outcomes
+            if is_new:
+                kept = None if self._store is None or made is None else self._store.get(key)
+                self.reused += kept is not None
+                found = problem if kept is None else kept
+                self._outcomes[key] = None if found is None else _slim(found)
+                if found is None:
+                    assert made is not None
+                    yield number, made
+                    continue
+            self._count(free=True)
+
+    def enter(self, number: int, outcome: Outcome) -> None:
+        """What became of a run."""
+        key = self._keys[number]
+        if self._store is not None:
+            self._store.put(key, outcome)
+        self._outcomes[key] = _slim(outcome)
+        self._count(free=False)
+
+    def rows(self) -> Iterator[Row]:
+        """All runs in their order."""
+        for key, (point, seed) in zip(self._keys, self._runs, strict=True):
+            outcome = self._outcomes[key]
+            assert outcome is not None, f"no outcome of {point} with seed {seed}"
+            yield Row(settings=point, seed=seed, outcome=outcome)
+
+    def tell(self) -> None:
+        """How far it is."""
+        if self._progress is not None:
+            with self._lock:
+                self._progress(self._done, len(self._runs), self._free)
+
+    def _count(self, *, free: bool) -> None:
+        with self._lock:
+            self._done += 1
+            self._free += free
+        self.tell()
+
+
+def _slim(outcome: Outcome) -> Outcome:
+    """The same, its metrics' names shared with all others."""
+    if outcome.metrics is None:
+        return outcome
+    return replace(outcome, metrics={sys.intern(name): value for name, value in outcome.metrics.items()})
 
 
 def _planned(scenario: Scenario, point: Mapping[str, Value], seed: int) -> tuple[Scenario | None, str, Outcome | None]:

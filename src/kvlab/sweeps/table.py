@@ -22,7 +22,7 @@ def table(sweep: Sweep) -> pa.Table:
     """Columns: varied settings, seed, every metric of the catalog, error."""
     columns: dict[str, pa.Array] = {}
     for name in sweep.names:
-        columns[name] = _settings(name, [row.settings[name] for row in sweep.rows])
+        columns[name] = settings_column(name, [row.settings[name] for row in sweep.rows])
     columns["seed"] = pa.array([row.seed for row in sweep.rows], pa.int64())
     for name in METRICS:
         values = [None if row.outcome.metrics is None else row.outcome.metrics[name] for row in sweep.rows]
@@ -32,7 +32,8 @@ def table(sweep: Sweep) -> pa.Table:
     return pa.table(columns)
 
 
-def _settings(name: str, values: list[Any]) -> pa.Array:
+def settings_column(name: str, values: list[Any]) -> pa.Array:
+    """Values of a setting, as the table has them."""
     setting = SETTINGS[name]
     if setting.kind in _DECIMALS:
         return pa.array([None if value is None else float(value) for value in values], pa.float64())

@@ -46,7 +46,7 @@ def test_settings_that_move_together() -> None:
         "max_num_seqs", "max_num_seqs=", "max_num_seqs=0", "max_num_seqs=1:2:0", "max_num_seqs=3:2:1",
         "max_num_seqs=log(0, 8, 3)", "max_num_seqs=log(8, 8, 3)", "max_num_seqs=log(1, 8, 1)",
         "preemption_mode=a:b:c", "max_num_seqs+headroom_blocks=64", "max_num_seqs+max_num_seqs=1+2",
-        "max_num_seqs=1:100000000:1", "max_tokens=8",
+        "max_num_seqs=1:1000000:1", "max_num_seqs=log(1, 1000000, 100001)", "max_tokens=8",
     ],
 )  # fmt: skip
 def test_what_means_nothing_is_refused(text: str) -> None:
@@ -77,6 +77,11 @@ def test_a_setting_on_two_axes_and_too_many_points_are_refused() -> None:
     axis = parse_axis("max_num_seqs=1,2", LAB)
     with pytest.raises(ConfigError, match="two axes"):
         list(grid([axis, axis]))
+    with pytest.raises(ConfigError, match="two axes"):
+        list(hypercube([axis, axis], 2, seed=1))
+    for count in (0, 10**9):
+        with pytest.raises(ConfigError, match="sample"):
+            next(hypercube([axis], count, seed=1))
     wide = [parse_axis("max_num_seqs=1:2000:1", LAB), parse_axis("headroom_blocks=1:2000:1", LAB)]
     with pytest.raises(ConfigError, match="Latin hypercube"):
         next(grid(wide))

@@ -57,7 +57,12 @@ def test_pictures_for_papers(flat: Path, line: Path, kind: str) -> None:
 
 
 def test_what_cannot_be_drawn_is_refused(flat: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="make one with kvlab sweep"):
+    with pytest.raises(InputError, match="no such folder: make one with kvlab sweep"):
+        write_report(tmp_path / "nowhere", tmp_path / "report.html")
+    with pytest.raises(InputError, match=r"has no sweep\.parquet: give the folder"):
+        write_report(tmp_path, tmp_path / "report.html")
+    (tmp_path / "sweep.json").write_text("{}")
+    with pytest.raises(InputError, match="was interrupted: the same kvlab sweep again finishes it"):
         write_report(tmp_path, tmp_path / "report.html")
     (tmp_path / "sweep.parquet").write_text("no table")
     with pytest.raises(InputError, match="make one with kvlab sweep"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -54,7 +55,7 @@ def test_the_table_does_not_depend_on_the_workers(tmp_path: Path) -> None:
 
 
 def test_what_was_finished_is_not_run_again(tmp_path: Path) -> None:
-    seen: list[int] = []
+    seen: list[tuple[int, int, int]] = []
     few = run_sweep(small(), points("max_num_seqs=16,64"), executor=local(1), folder=tmp_path)  # type: ignore[arg-type]
     assert few.reused == 0
     more = run_sweep(
@@ -62,10 +63,10 @@ def test_what_was_finished_is_not_run_again(tmp_path: Path) -> None:
         points("max_num_seqs=16,32,64"),  # type: ignore[arg-type]
         executor=local(1),
         folder=tmp_path,
-        progress=lambda done, total: seen.append(done),
+        progress=lambda *seen_now: seen.append(seen_now),
     )
     assert more.reused == 2
-    assert seen == [2, 3]
+    assert seen == [(0, 3, 0), (1, 3, 1), (2, 3, 1), (3, 3, 2)]
 
 
 def test_a_damaged_file_counts_as_missing(tmp_path: Path) -> None:
@@ -143,13 +144,17 @@ def _children(pid: int) -> list[int]:
     tasks = Path(f"/proc/{pid}/task")
     if not tasks.exists():
         pytest.skip("no /proc here")
-    return [int(child) for task in tasks.iterdir() for child in (task / "children").read_text().split()]
+    found = []
+    for task in tasks.iterdir():
+        with contextlib.suppress(OSError):  # a thread that has just ended
+            found += [int(child) for child in (task / "children").read_text().split()]
+    return found
 
 
 def test_a_killed_worker_is_replaced(tmp_path: Path) -> None:
     killed: list[int] = []
 
-    def kill_one(done: int, total: int) -> None:
+    def kill_one(done: int, total: int, free: int) -> None:
         if done == 2 and not killed:
             killed.extend(_children(os.getpid())[:1])
             for pid in killed:

@@ -35,8 +35,14 @@ def endless() -> Scenario:
 
 
 def children() -> set[int]:
-    tasks = PROC.iterdir()
-    return {int(child) for task in tasks for child in (task / "children").read_text().split()}
+    return {int(child) for task in PROC.iterdir() for child in _read(task / "children").split()}
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:  # the thread or process has just ended
+        return ""
 
 
 def outcomes(run: Executor, count: int = 6) -> list[Outcome]:
@@ -172,10 +178,11 @@ def test_workers_end_at_once_when_their_parent_is_killed() -> None:
         "list(local(2)(enumerate([long, long.replace(seed=2)])))"
     )
     parent = subprocess.Popen([sys.executable, "-c", program], start_new_session=True)
-    listed = Path(f"/proc/{parent.pid}/task/{parent.pid}/children")
 
     def workers() -> list[int]:
-        return [int(pid) for task in listed.parents[1].iterdir() for pid in (task / "children").read_text().split()]
+        return [
+            int(pid) for task in Path(f"/proc/{parent.pid}/task").iterdir() for pid in _read(task / "children").split()
+        ]
 
     until(lambda: len(workers()) == 2)
     pids = workers()
@@ -185,10 +192,8 @@ def test_workers_end_at_once_when_their_parent_is_killed() -> None:
 
 
 def _is_running(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().split(")")[-1].split()[0] != "Z"
-    except OSError:
-        return False
+    state = _read(Path(f"/proc/{pid}/stat")).rpartition(")")[2].split()
+    return bool(state) and state[0] != "Z"
 
 
 @needs_proc
