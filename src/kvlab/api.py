@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,14 +13,16 @@ from kvlab.errors import ConfigError
 from kvlab.scenarios import Scenario, load
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from kvlab.advice.answer import Advice
     from kvlab.advice.plan import Plan
     from kvlab.comparison import Comparison
     from kvlab.prices import Price
     from kvlab.results import Run
+    from kvlab.settings import Value
     from kvlab.sweeps.sweep import Sweep
+    from kvlab.sweeps.workers import Executor
 
 
 def scenario(name_or_path: str | Path = "preemption-lab", /, **settings: object) -> Scenario:
@@ -77,45 +80,61 @@ def simulate(scenario: Scenario | str | Path, *, record: Recording = EVERYTHING,
 def sweep(
     scenario: Scenario | str | Path,
     *,
+    points: Iterable[Mapping[str, object]] | None = None,
     seeds: int | Sequence[int] = 1,
     sample: int | None = None,
     workers: int | None = None,
+    executor: Executor | None = None,
     folder: str | Path | None = None,
+    overwrite: bool = False,
     **axes: object,
 ) -> Sweep:
-    """Simulates every combination of the axes' values, and returns one frozen table.
+    """Simulates every combination of the axes' values, or the points of a list, and returns one frozen table.
 
     >>> few = sweep("preemption-lab", max_num_seqs=[32, 64], num_requests=[50], workers=1)
     >>> [(row.settings["max_num_seqs"], row.outcome.metrics["peak_running"]) for row in few.rows]
     [(32, 32), (64, 35)]
 
     Args:
+        points: settings of each point, in place of axes: [{"max_num_seqs": 64, "block_size": 16}, ...].
         seeds: runs of every point: so many from the scenario's seed on, or these.
         sample: a Latin hypercube of so many points in place of the whole grid.
         workers: processes; by default one per processor.
+        executor: who runs them in place of local processes, such as `kvlab.sweeps.ray.ray_executor(address)`.
         folder: keeps what is finished, so that an interrupted sweep goes on; None keeps it in memory only.
+        overwrite: whether another sweep in that folder may be replaced.
         axes: setting -> values, or a text such as "16,32", "2:8:0.5" or "log(8, 256, 6)".
     Raises:
-        ConfigError: a value that can't work, or no axis.
+        ConfigError: a value that can't work, no axis, too many runs, or another sweep in the folder.
         UnknownNameError: no such setting.
         OutputError: the folder can't be written.
     """
     from kvlab.sweeps.axes import axis_of, grid, hypercube
+    from kvlab.sweeps.points import points_of
     from kvlab.sweeps.sweep import run_sweep
     from kvlab.sweeps.workers import local
 
     base = scenario if isinstance(scenario, Scenario) else _load(scenario)
-    parsed = [axis_of(name, given, base.rules) for name, given in axes.items()]
-    if not parsed:
-        raise ConfigError("axes", "none", "give at least one setting with values, such as max_num_seqs=[32, 64]")
     first = base.traffic.seed
-    with local(workers) as run:
+    if points is not None:
+        if axes or sample is not None:
+            raise ConfigError("points", ", ".join(axes) or f"sample={sample}", "are in place of axes: give either")
+        wanted: Iterable[Mapping[str, Value]] = points_of(points, base.rules)
+    else:
+        parsed = [axis_of(name, given, base.rules) for name, given in axes.items()]
+        if not parsed:
+            raise ConfigError("axes", "none", "give at least one setting with values, such as max_num_seqs=[32, 64]")
+        wanted = grid(parsed) if sample is None else hypercube(parsed, sample, first)
+    if executor is not None and workers is not None:
+        raise ConfigError("workers", workers, "give either workers or an executor")
+    with nullcontext(executor) if executor is not None else local(workers) as run:
         return run_sweep(
             base,
-            grid(parsed) if sample is None else hypercube(parsed, sample, first),
+            wanted,
             seeds=range(first, first + seeds) if isinstance(seeds, int) else seeds,
             executor=run,
             folder=None if folder is None else Path(folder),
+            overwrite=overwrite,
         )
 
 
@@ -164,8 +183,9 @@ def plan(
     step: object = None,
     seeds: int | Sequence[int] = 5,
     workers: int | None = None,
+    every_seed: bool = False,
 ) -> Plan:
-    """How far a setting can go within a service level: the largest request_rate, or another setting's largest or least.
+    """How far a setting can go within a service level: the largest load, or another setting's largest or least value.
 
     >>> found = plan("preemption-lab", "ttft_p95<=2s", seeds=1, workers=1)
     >>> found.answer, found.interval
@@ -173,16 +193,18 @@ def plan(
 
     Args:
         goals: limits on metrics of a run, such as "gap_p99<=150ms, ttft_p95<=2s".
-        largest, least: the setting; request_rate's largest value by default.
+        largest, least: the setting; by default the largest request_rate, of a trace trace_speed, and of a closed loop
+            max_concurrency.
         step: the answer is a multiple of it.
         seeds: each has a limit of its own.
         workers: processes; by default one per processor.
+        every_seed: tries every seed at all values around the limits, for a drawing of the knee.
     Raises:
-        ConfigError: both largest and least, or a setting that can't be planned.
+        ConfigError: both largest and least, a setting that can't be planned, or goodput without limits.
         UnknownNameError: no such setting or metric.
     """
     from kvlab.advice.goals import parse_goals
-    from kvlab.advice.plan import find_limit
+    from kvlab.advice.plan import default_field, find_limit
     from kvlab.sweeps.workers import local
 
     if largest is not None and least is not None:
@@ -192,12 +214,13 @@ def plan(
     with local(workers) as run:
         return find_limit(
             base,
-            least or largest or "request_rate",
+            least or largest or default_field(base),
             parse_goals(goals),
             largest=least is None,
             seeds=range(first, first + seeds) if isinstance(seeds, int) else seeds,
             step=step,
             executor=run,
+            every_seed=every_seed,
         )
 
 

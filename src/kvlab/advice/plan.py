@@ -5,20 +5,26 @@ Each seed has a limit of its own, found by bisection on the same requests; betwe
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, Decimal
+from decimal import Decimal
+from pathlib import Path
 from statistics import median
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from kvlab.advice.bisection import Bisection, Bracket, shown
 from kvlab.advice.goals import Goal
+from kvlab.advice.served import turned_away
 from kvlab.errors import ConfigError, KvlabError
-from kvlab.scenarios import Scenario
+from kvlab.scenarios import NO_LIMITS, Scenario
 from kvlab.setting_table import find_setting
 from kvlab.settings import COUNT, DURATION, FACTOR, RATE, RATIO, SIZE, Kind, Setting, Value
-from kvlab.sweeps.outcome import Outcome, key_of
+from kvlab.sweeps.outcome import Outcome
 from kvlab.sweeps.workers import Executor, at_work
 from kvlab.units import MIB
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _STEPS: Final[dict[Kind, Decimal]] = {
     RATE: Decimal("0.1"),
@@ -28,9 +34,9 @@ _STEPS: Final[dict[Kind, Decimal]] = {
     DURATION: Decimal(1_000_000),
     SIZE: Decimal(64 * MIB),
 }
-"""Smallest difference that matters, by kind of setting."""
-_MOST_DOUBLINGS: Final = 7
-"""A limit that isn't met at 128 times the value that is set is called open."""
+"""Smallest difference that matters, by kind of setting; of small rates a tenth or a hundredth of it."""
+_GOODPUT: Final = ("goodput_per_s", "good_ratio")
+_ALSO_SHOWN: Final = ("throughput_tokens_per_s", "peak_kv_usage_ratio")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +49,13 @@ class Probe:
     seeds_tried: int
     metrics: Mapping[str, float | None]
     """Median over those seeds."""
+    low: Mapping[str, float | None]
+    """The least over those seeds, and so on."""
+    high: Mapping[str, float | None]
+    turned_away: int = 0
+    """Most requests of a run that were rejected or never ended: then it holds only if a goal is about these."""
+    error: str | None = None
+    """Why a run was impossible; None where all ran."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,20 +67,16 @@ class Plan:
     largest: bool
     """True: the largest value that holds; False: the least."""
     goals: tuple[Goal, ...]
+    answer: Value
+    """The farthest value that was found to hold with every seed; None where there is none."""
     limits: Mapping[int, Value]
-    """Seed -> the last value that holds with it; None where none does."""
+    """Seed -> the last value that holds with it, where the next doesn't; None where none does."""
+    open_seeds: tuple[int, ...]
+    """Seeds with which nothing failed, as far as was looked: their limits lie further."""
     probes: tuple[Probe, ...]
     """All values tried, in order."""
     step: Value
     runs: int
-
-    @property
-    def answer(self) -> Value:
-        """The value that holds with every seed; None where there is none."""
-        values = [value for value in self.limits.values() if value is not None]
-        if len(values) < len(self.limits):
-            return None
-        return min(values, key=_number) if self.largest else max(values, key=_number)
 
     @property
     def interval(self) -> tuple[Value, Value]:
@@ -87,17 +96,52 @@ class Plan:
             "interval": [setting.to_json(low), setting.to_json(high)],
             "step": setting.to_json(self.step),
             "limits": {str(seed): setting.to_json(value) for seed, value in self.limits.items()},
+            "open_seeds": list(self.open_seeds),
             "probes": [
                 {
                     "value": setting.to_json(probe.value),
                     "seeds_kept": probe.seeds_kept,
                     "seeds_tried": probe.seeds_tried,
                     "metrics": dict(probe.metrics),
+                    "low": dict(probe.low),
+                    "high": dict(probe.high),
+                    "turned_away": probe.turned_away,
+                    "error": probe.error,
                 }
                 for probe in self.probes
             ],
             "runs": self.runs,
         }
+
+    def table(self) -> pa.Table:
+        """One row per value tried; of each metric the median over the seeds, and its _low and _high."""
+        import pyarrow as pa
+
+        return pa.Table.from_pylist(list(self._rows()))
+
+    def _rows(self) -> Iterator[dict[str, Any]]:
+        for probe in self.probes:
+            value = float(probe.value) if isinstance(probe.value, Decimal) else probe.value
+            row: dict[str, Any] = {self.field: value, "seeds_kept": probe.seeds_kept, "seeds_tried": probe.seeds_tried}
+            for name, middle in probe.metrics.items():
+                row |= {name: middle, f"{name}_low": probe.low[name], f"{name}_high": probe.high[name]}
+            yield row | {"turned_away": probe.turned_away, "error": probe.error}
+
+    def __dataframe__(self, nan_as_null: bool = False, allow_copy: bool = True) -> Any:
+        """The dataframe interchange protocol: pandas, polars and others read a plan directly."""
+        return self.table().__dataframe__(nan_as_null=nan_as_null, allow_copy=allow_copy)
+
+    def plot(self, path: str | Path) -> Path:
+        """Draws the knee: every goal's metric against the setting, its limit, and the answer. .png, .svg or .html.
+
+        Raises:
+            ConfigError: another ending.
+            OutputError: the file can't be written.
+        """
+        from kvlab.advice.pictures import save
+        from kvlab.advice.plan_picture import picture
+
+        return save(picture(self), Path(path))
 
 
 def find_limit(
@@ -109,17 +153,20 @@ def find_limit(
     seeds: Sequence[int] = (),
     step: object = None,
     executor: Executor | None = None,
+    every_seed: bool = False,
 ) -> Plan:
     """The largest (or least) value of a numeric setting with which all goals hold, for each seed.
 
     Args:
-        field: such as request_rate, max_concurrency, kv_memory_bytes, gpu_memory_utilization.
+        field: such as request_rate, trace_speed, max_concurrency, kv_memory_bytes, gpu_memory_utilization.
         seeds: of the traffic; by default five from the scenario's own on.
         step: the answer is a multiple of it; by default what matters for that kind of setting.
+        every_seed: tries every seed at all values around the limits, as a drawing of the knee needs it.
     Raises:
-        ConfigError: a setting without numbers, or one that isn't set in this scenario.
+        ConfigError: a setting without numbers, or one that isn't set in this scenario; goodput without limits.
         UnknownNameError: no such setting.
     """
+    check_goodput(scenario, goals)
     setting = find_setting(field, scenario.rules)
     start = scenario.settings()[field]
     if setting.kind not in _STEPS:
@@ -128,21 +175,62 @@ def find_limit(
         raise ConfigError(field, start, "isn't set in this scenario: give it a value to start from")
     first = scenario.traffic.seed
     tried = tuple(seeds) or tuple(range(first, first + 5))
-    width = _STEPS[setting.kind] if step is None else Decimal(str(_checked(setting, step)))
+    width = _usual_step(setting, _number(start)) if step is None else _checked(setting, step)
     _check_start(scenario, setting, width)
     with at_work(executor) as run:
-        search = _Search(scenario, setting, goals, width, largest=largest, executor=run)
-        limits = search.limits(_number(start), tried)
+        search = Bisection(scenario, setting, goals, width, largest=largest, executor=run)
+        brackets = search.brackets(_number(start), tried)
+        common = search.common(brackets)
+        if every_seed:
+            search.run((place, seed) for place in _around(search, brackets, common) for seed in tried)
     return Plan(
         scenario=scenario,
         field=field,
         largest=largest,
         goals=tuple(goals),
-        limits={seed: search.value(place) if place is not None else None for seed, place in limits.items()},
-        probes=search.probes(),
-        step=setting.parse(_shown(setting, width)),
+        answer=None if common is None else search.value(common),
+        limits={seed: None if found.good is None else search.value(found.good) for seed, found in brackets.items()},
+        open_seeds=tuple(seed for seed, found in brackets.items() if found.good is not None and found.bad is None),
+        probes=tuple(_probes(search, goals)),
+        step=setting.parse(shown(setting, width)),
         runs=search.runs,
     )
+
+
+def default_field(scenario: Scenario) -> str:
+    """What is planned unless something else is asked for: the load, by the setting that this traffic has for it.
+
+    >>> from kvlab.scenarios import load
+    >>> default_field(load("vllm-v1"))
+    'request_rate'
+    >>> default_field(load("vllm-v1").replace(arrivals="closed-loop", max_concurrency=8))
+    'max_concurrency'
+    """
+    traffic = scenario.traffic
+    if traffic.trace is not None:
+        return "trace_speed"
+    return "max_concurrency" if traffic.arrivals == "closed-loop" else "request_rate"
+
+
+def check_goodput(scenario: Scenario, goals: Sequence[Goal]) -> None:
+    """Goodput is of requests that meet limits of their own: without any, every request is good.
+
+    Raises:
+        ConfigError: a goal on goodput, and no limits in the scenario.
+    """
+    if scenario.slo == NO_LIMITS:
+        for goal in goals:
+            if goal.metric in _GOODPUT:
+                remedy = 'what is a good request? Give its limits, such as --good "ttft<=2s, tpot<=60ms"'
+                raise ConfigError("slo", goal.metric, f"{remedy}, or set the scenario's slo")
+
+
+def _usual_step(setting: Setting, start: Decimal) -> Decimal:
+    """Of a small rate no more than a tenth of it, in powers of ten."""
+    step = _STEPS[setting.kind]
+    while setting.kind is RATE and step * 10 > start and step > Decimal("0.001"):
+        step /= 10
+    return step
 
 
 def _check_start(scenario: Scenario, setting: Setting, step: Decimal) -> None:
@@ -153,7 +241,7 @@ def _check_start(scenario: Scenario, setting: Setting, step: Decimal) -> None:
     problem: KvlabError | None = None
     for value in (now + step, now - step):
         try:
-            scenario.replace(**{setting.name: _shown(setting, value)})
+            scenario.replace(**{setting.name: shown(setting, value)})
         except KvlabError as error:
             problem = error
         else:
@@ -163,7 +251,7 @@ def _check_start(scenario: Scenario, setting: Setting, step: Decimal) -> None:
 
 
 def _checked(setting: Setting, step: object) -> Decimal:
-    width = _number(setting.kind.parse(step, setting.name))
+    width = _number(setting.kind.parse(str(step), "step"))
     if width <= 0:
         raise ConfigError("step", step, "must be more than 0")
     return width
@@ -174,136 +262,34 @@ def _number(value: object) -> Decimal:
     return Decimal(value)
 
 
-def _shown(setting: Setting, value: Decimal) -> object:
-    return value if setting.kind in (RATE, RATIO, FACTOR) else int(value)
+def _around(search: Bisection, brackets: Mapping[int, Bracket], common: int | None) -> list[int]:
+    """Places tried between the last that all hold and the first that none does, and one more at each end."""
+    places = list(search.tried())
+    known = [place for found in brackets.values() for place in (found.good, found.bad) if place is not None]
+    known += [] if common is None else [common]
+    if not known:
+        return []
+    first, last = places.index(min(known)), places.index(max(known))
+    return places[max(0, first - 1) : last + 2]
 
 
-class _Search:
-    """Bisection for several seeds at once: places are multiples of the step."""
-
-    def __init__(
-        self,
-        scenario: Scenario,
-        setting: Setting,
-        goals: Sequence[Goal],
-        step: Decimal,
-        *,
-        largest: bool,
-        executor: Executor,
-    ) -> None:
-        self._scenario = scenario
-        self._setting = setting
-        self._goals = goals
-        self._step = step
-        self._up = 1 if largest else -1
-        self._executor = executor
-        self._known: dict[tuple[int, int], Outcome] = {}
-        self.runs = 0
-
-    def value(self, place: int) -> Value:
-        """The value at a place."""
-        return self._setting.parse(_shown(self._setting, place * self._step))
-
-    def limits(self, start: Decimal, seeds: Sequence[int]) -> dict[int, int | None]:
-        """For each seed the farthest place that holds; None where even the easiest doesn't."""
-        origin = max(1, int(start // self._step))
-        brackets = self._brackets(origin, seeds)
-        while open_ := {seed: pair for seed, pair in brackets.items() if self._is_open(pair)}:
-            middles = {seed: (good + bad) // 2 for seed, (good, bad) in open_.items()}  # type: ignore[operator]
-            self._run([(place, seed) for seed, place in middles.items()])
-            for seed, place in middles.items():
-                good, bad = brackets[seed]
-                brackets[seed] = (place, bad) if self._keeps(place, seed) else (good, place)
-        return {seed: good for seed, (good, _) in brackets.items()}
-
-    @staticmethod
-    def _is_open(pair: tuple[int | None, int | None]) -> bool:
-        good, bad = pair
-        return good is not None and bad is not None and abs(good - bad) > 1
-
-    def _brackets(self, origin: int, seeds: Sequence[int]) -> dict[int, tuple[int | None, int | None]]:
-        """For each seed a place that holds and one that doesn't, by doubling and halving from where it is."""
-        found: dict[int, tuple[int | None, int | None]] = {}
-        places = dict.fromkeys(seeds, origin)
-        goods: dict[int, int | None] = dict.fromkeys(seeds)
-        bads: dict[int, int | None] = dict.fromkeys(seeds)
-        for _ in range(_MOST_DOUBLINGS):
-            if not places:
-                break
-            self._run([(place, seed) for seed, place in places.items()])
-            for seed, place in list(places.items()):
-                if self._keeps(place, seed):
-                    goods[seed] = place
-                else:
-                    bads[seed] = place
-                following = self._next(place, harder=bads[seed] is None)
-                if (goods[seed] is not None and bads[seed] is not None) or following is None:
-                    found[seed] = (goods[seed], bads[seed])
-                    del places[seed]
-                else:
-                    places[seed] = following
-        return found | {seed: (goods[seed], bads[seed]) for seed in places}
-
-    def _next(self, place: int, *, harder: bool) -> int | None:
-        """Twice as far, or half; None at the end of what the setting can be."""
-        up = harder == (self._up > 0)
-        following = place * 2 if up else place // 2
-        try:
-            self._setting.check(self.value(following))
-        except KvlabError:
-            return None
-        return following if following >= 1 and following != place else None
-
-    def _run(self, wanted: Sequence[tuple[int, int]]) -> None:
-        scenarios: dict[tuple[int, int], Scenario] = {}
-        for place, seed in wanted:
-            if (place, seed) in self._known:
-                continue
-            try:
-                scenarios[place, seed] = self._scenario.replace(**{self._setting.name: self.value(place), "seed": seed})
-            except KvlabError as error:
-                self._known[place, seed] = Outcome(metrics=None, error=str(error))
-        keys = list(scenarios)
-        assert len({key_of(scenario) for scenario in scenarios.values()}) == len(keys), "a place twice"
-        for number, outcome in self._executor(enumerate(scenarios.values())):
-            self._known[keys[number]] = outcome
-        self.runs += len(keys)
-
-    def _keeps(self, place: int, seed: int) -> bool:
-        metrics = self._known[place, seed].metrics
-        return metrics is not None and all(goal.met_by(metrics) for goal in self._goals)
-
-    def probes(self) -> tuple[Probe, ...]:
-        """Every place tried, in order of its value."""
-        found = []
-        names = dict.fromkeys(
-            (*(goal.metric for goal in self._goals), "throughput_tokens_per_s", "peak_kv_usage_ratio")
+def _probes(search: Bisection, goals: Sequence[Goal]) -> Iterator[Probe]:
+    """Every place tried, in order of its value."""
+    names = dict.fromkeys((*(goal.metric for goal in goals), *_ALSO_SHOWN))
+    for place, outcomes in search.tried().items():
+        values = {name: _present(outcomes.values(), name) for name in names}
+        yield Probe(
+            value=search.value(place),
+            seeds_kept=sum(search.keeps(place, seed) for seed in outcomes),
+            seeds_tried=len(outcomes),
+            metrics={name: median(some) if some else None for name, some in values.items()},
+            low={name: min(some, default=None) for name, some in values.items()},
+            high={name: max(some, default=None) for name, some in values.items()},
+            turned_away=max(turned_away(outcome.metrics or {}) for outcome in outcomes.values()),
+            error=next((outcome.error for outcome in outcomes.values() if outcome.error is not None), None),
         )
-        for place in sorted({place for place, _ in self._known}):
-            seeds = [seed for tried, seed in self._known if tried == place]
-            outcomes = [self._known[place, seed].metrics for seed in seeds]
-            values = {name: [m[name] for m in outcomes if m is not None] for name in names}
-            found.append(
-                Probe(
-                    value=self.value(place),
-                    seeds_kept=sum(self._keeps(place, seed) for seed in seeds),
-                    seeds_tried=len(seeds),
-                    metrics={name: _middle(some) for name, some in values.items()},
-                )
-            )
-        return tuple(found)
 
 
-def _middle(values: Sequence[int | float | None]) -> float | None:
-    """Median of those that there are."""
-    present = [float(value) for value in values if value is not None]
-    return median(present) if present else None
-
-
-def replicas_for(rates: Sequence[Decimal], per_replica: Decimal) -> list[int]:
-    """Servers that each rate of a daily profile needs, at least one.
-
-    >>> replicas_for([Decimal(2), Decimal(7)], Decimal("2.5"))
-    [1, 3]
-    """
-    return [max(1, int((rate / per_replica).to_integral_value(ROUND_CEILING))) for rate in rates]
+def _present(outcomes: Iterable[Outcome], metric: str) -> list[float]:
+    found = (None if outcome.metrics is None else outcome.metrics[metric] for outcome in outcomes)
+    return [float(value) for value in found if value is not None]

@@ -9,7 +9,7 @@ import pytest
 
 import kvlab
 from kvlab.advice.goals import parse_goals
-from kvlab.advice.plan import Plan, find_limit, replicas_for
+from kvlab.advice.plan import Plan, default_field, find_limit
 from kvlab.errors import ConfigError, KvlabError
 from kvlab.scenarios import Scenario, load
 from kvlab.sweeps.workers import local
@@ -23,11 +23,19 @@ def small() -> Scenario:
 
 def holds(scenario: Scenario, seed: int, field: str, value: object) -> bool:
     run = kvlab.simulate(scenario.replace(**{field: value, "seed": seed}), record=kvlab.METRICS)
-    return all(goal.met_by(run.metrics.values()) for goal in GOALS)
+    return run.metrics.finished == run.metrics.arrived and all(goal.met_by(run.metrics.values()) for goal in GOALS)
 
 
-def planned(field: str, *, largest: bool, scenario: Scenario | None = None) -> Plan:
-    return find_limit(scenario or small(), field, GOALS, largest=largest, seeds=(1, 2, 3), executor=local(1))
+def planned(field: str, *, largest: bool, scenario: Scenario | None = None, every_seed: bool = False) -> Plan:
+    return find_limit(
+        scenario or small(),
+        field,
+        GOALS,
+        largest=largest,
+        seeds=(1, 2, 3),
+        executor=local(1),
+        every_seed=every_seed,
+    )
 
 
 def test_the_largest_rate_holds_and_the_next_does_not() -> None:
@@ -37,23 +45,38 @@ def test_the_largest_rate_holds_and_the_next_does_not() -> None:
         assert isinstance(limit, Decimal)
         assert holds(small(), seed, "request_rate", limit)
         assert not holds(small(), seed, "request_rate", limit + Decimal("0.1"))
-    assert plan.answer == min(plan.limits.values())  # type: ignore[type-var]
-    assert plan.interval == (plan.answer, max(plan.limits.values()))  # type: ignore[type-var]
+    assert plan.interval == (min(plan.limits.values()), max(plan.limits.values()))  # type: ignore[type-var]
+    assert plan.open_seeds == ()
 
 
-def test_the_least_memory_holds_and_a_step_less_does_not() -> None:
-    plan = planned("gpu_memory_utilization", largest=False)
-    assert plan.answer == max(plan.limits.values())  # type: ignore[type-var]
-    for seed, limit in plan.limits.items():
+@pytest.mark.parametrize(("field", "largest"), [("request_rate", True), ("gpu_memory_utilization", False)])
+def test_the_answer_holds_with_every_seed(field: str, largest: bool) -> None:
+    plan = planned(field, largest=largest)
+    assert isinstance(plan.answer, Decimal)
+    assert all(holds(small(), seed, field, plan.answer) for seed in (1, 2, 3))
+    probe = next(probe for probe in plan.probes if probe.value == plan.answer)
+    assert (probe.seeds_kept, probe.seeds_tried) == (3, 3)
+    for limit in plan.limits.values():
         assert isinstance(limit, Decimal)
-        assert holds(small(), seed, "gpu_memory_utilization", limit)
+        assert plan.answer <= limit if largest else plan.answer >= limit
 
 
 def test_users_of_a_closed_loop() -> None:
     closed = small().replace(arrivals="closed-loop", max_concurrency=8, num_requests=80)
+    assert default_field(closed) == "max_concurrency"
     plan = planned("max_concurrency", largest=True, scenario=closed)
     assert isinstance(plan.answer, int)
     assert holds(closed, 1, "max_concurrency", plan.answer)
+
+
+def test_of_a_trace_the_speed_is_planned(tmp_path: Path) -> None:
+    trace = tmp_path / "trace.csv"
+    rows = [f"{second / 2},400,100" for second in range(60)]
+    trace.write_text("arrival_s,prompt_tokens,output_tokens\n" + "\n".join(rows) + "\n")
+    plan = kvlab.plan(kvlab.scenario("preemption-lab", trace=str(trace)), "ttft_p95<=1s", seeds=1, workers=1)
+    assert plan.field == "trace_speed"
+    assert isinstance(plan.answer, Decimal)
+    assert plan.answer > 1
 
 
 def test_where_nothing_holds_there_is_no_answer() -> None:
@@ -63,10 +86,44 @@ def test_where_nothing_holds_there_is_no_answer() -> None:
     assert plan.to_dict()["answer"] is None
 
 
+def test_a_goal_that_wants_more_of_something_is_looked_for_upwards_too() -> None:
+    few = small().replace(request_rate="0.5")
+    plan = find_limit(few, "request_rate", parse_goals("throughput>=300, ttft_p95<=5s"), seeds=(1,), executor=local(1))
+    assert isinstance(plan.answer, Decimal)
+    assert plan.answer > 1
+
+
+def test_memory_is_looked_for_up_to_all_there_is() -> None:
+    """Twice 0.6 would be more than the whole GPU; 1 is tried, and holds."""
+    scenario = small().replace(gpu_memory_utilization="0.6")
+    goals = parse_goals("preemptions<=0")
+    plan = find_limit(scenario, "gpu_memory_utilization", goals, largest=False, seeds=(1,), executor=local(1))
+    assert isinstance(plan.answer, Decimal)
+    assert Decimal("0.6") < plan.answer <= 1
+
+
+@pytest.mark.parametrize("metric", ["goodput>=1", "good_ratio>=95%"])
+def test_goodput_needs_limits_of_a_good_request(metric: str) -> None:
+    goals = parse_goals(metric)
+    with pytest.raises(ConfigError, match="--good"):
+        find_limit(small(), "request_rate", goals, seeds=(1,), executor=local(1))
+    limited = small().replace(slo="ttft<=2s, tpot<=70ms")
+    plan = find_limit(limited, "request_rate", goals, seeds=(1,), executor=local(1))
+    assert isinstance(plan.answer, Decimal)
+    run = kvlab.simulate(limited.replace(request_rate=plan.answer), record=kvlab.METRICS)
+    assert goals[0].met_by(run.metrics.values())
+
+
 @pytest.mark.parametrize(("field", "reason"), [("preemption_mode", "no numbers"), ("max_concurrency", "isn't set")])
 def test_what_cannot_be_planned_is_refused(field: str, reason: str) -> None:
     with pytest.raises(ConfigError, match=reason):
         find_limit(small(), field, GOALS, executor=local(1))
+
+
+@pytest.mark.parametrize("step", ["0", "-1", "a bit", "nan"])
+def test_a_step_is_more_than_nothing(step: str) -> None:
+    with pytest.raises(ConfigError, match="step"):
+        find_limit(small(), "request_rate", GOALS, seeds=(1,), step=step, executor=local(1))
 
 
 def test_what_is_wrong_with_the_scenario_is_told_and_not_taken_for_an_answer(tmp_path: Path) -> None:
@@ -90,11 +147,55 @@ def test_what_is_wrong_with_the_scenario_is_told_and_not_taken_for_an_answer(tmp
 
 
 def test_a_limit_that_is_never_met_is_open() -> None:
-    scenario = load("preemption-lab").replace(duration_ns="4 s", request_rate="1")
+    scenario = load("preemption-lab").replace(duration_ns="2 s", request_rate="1")
     plan = find_limit(scenario, "request_rate", parse_goals("ttft_p95<=999h"), seeds=(1,), executor=local(1))
-    assert plan.answer == 64
+    assert plan.answer == 128
+    assert plan.open_seeds == (1,)
 
 
-def test_servers_of_a_daily_profile() -> None:
-    rates = [Decimal(rate) for rate in ("0.2", "3", "3.1", "5", "9")]
-    assert replicas_for(rates, Decimal(3)) == [1, 1, 2, 2, 3]
+def test_values_at_which_a_run_is_impossible_say_why() -> None:
+    quiet = small().replace(request_rate="0.2", duration_ns="10 s")
+    goals = parse_goals("preemptions<=0")
+    plan = find_limit(quiet, "gpu_memory_utilization", goals, largest=False, seeds=(1,), executor=local(1))
+    assert plan.probes[0].error is not None
+    assert "leaves no room for one KV block" in plan.probes[0].error
+    assert plan.probes[-1].error is None
+
+
+def test_who_turns_requests_away_keeps_nothing_but_a_goal_about_it() -> None:
+    """At 0.325 there are blocks, and nobody fits: no preemptions, no latencies, no service."""
+    quiet = small().replace(request_rate="0.2", duration_ns="10 s")
+    goals = parse_goals("preemptions<=0")
+    plan = find_limit(quiet, "gpu_memory_utilization", goals, largest=False, seeds=(1,), executor=local(1))
+    assert isinstance(plan.answer, Decimal)
+    for probe in plan.probes:
+        assert probe.seeds_kept == (probe.turned_away == 0 and probe.error is None)
+    assert any(probe.turned_away for probe in plan.probes)
+    run = kvlab.simulate(quiet.replace(gpu_memory_utilization=plan.answer), record=kvlab.METRICS)
+    assert run.metrics.finished == run.metrics.arrived
+    lax = parse_goals("preemptions<=0, rejected<=100")
+    less = find_limit(quiet, "gpu_memory_utilization", lax, largest=False, seeds=(1,), executor=local(1))
+    assert isinstance(less.answer, Decimal)
+    assert less.answer < plan.answer
+
+
+def test_small_rates_have_small_steps() -> None:
+    scenario = small().replace(request_rate="0.4", duration_ns="10 s")
+    plan = find_limit(scenario, "request_rate", parse_goals("ttft_p95<=999h"), seeds=(1,), executor=local(1))
+    assert plan.step == Decimal("0.01")
+
+
+def test_a_plan_is_a_table_and_a_picture(tmp_path: Path) -> None:
+    plan = planned("request_rate", largest=True, every_seed=True)
+    around = [probe for probe in plan.probes if probe.seeds_tried == 3]
+    low, high = plan.interval
+    assert {low, high, plan.answer} <= {probe.value for probe in around}
+    table = plan.table()
+    assert table.num_rows == len(plan.probes) == len(plan.to_dict()["probes"])
+    assert {"request_rate", "p95_ttft_ns", "p95_ttft_ns_low", "p95_ttft_ns_high"} <= set(table.column_names)
+    assert plan.__dataframe__().num_rows() == table.num_rows
+    first = plan.plot(tmp_path / "knee.svg").read_bytes()
+    assert plan.plot(tmp_path / "knee.svg").read_bytes() == first
+    assert "limits of the seeds" in plan.plot(tmp_path / "knee.html").read_text()
+    with pytest.raises(ConfigError, match=r"\.png"):
+        plan.plot(tmp_path / "knee.pdf")

@@ -1,0 +1,93 @@
+"""`kvlab plan`, as an operator types it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.cli.terminals import Cli
+
+LAB = ("plan", "preemption-lab", "--duration", "20s", "--workers", "1", "--seeds", "1")
+SERVER = ("plan", "vllm-v1", "--duration", "10s", "--workers", "1", "--seeds", "1")
+
+
+def test_the_largest_rate_with_its_knee_and_a_day(cli: Cli, tmp_path: Path) -> None:
+    day = tmp_path / "day.csv"
+    day.write_text("time,rate\n08:00,9\n20:00,2\n")
+    code, out, _ = cli(*LAB, "--slo", "ttft_p95<=2s", "--profile", day, "--headroom", "10%")
+    assert code == 0
+    lines = out.splitlines()
+    rows = [line for line in lines if " of 1 " in line]
+    assert any("│" in row and ">" in row for row in rows), "bars, with one that goes on"
+    assert [line.split()[:3] for line in lines if line.lstrip().startswith(("08:00", "20:00"))] == [
+        ["08:00", "12", "9"],
+        ["20:00", "12", "2"],
+    ]
+    assert "GPU-hours a day" in " ".join(lines)
+    assert all(len(line) <= 80 for line in lines)
+
+
+def test_as_json_with_a_picture(cli: Cli, tmp_path: Path) -> None:
+    day = ("--profile", "1,9")
+    code, out, err = cli(*LAB, "--slo", "ttft_p95<=2s", "--json", *day, "--plot", tmp_path / "knee.html")
+    assert (code, err) == (0, f"wrote {tmp_path / 'knee.html'}\n")
+    document = json.loads(out)
+    assert document["field"] == "request_rate"
+    assert document["day"]["rate_per_server"] == document["answer"]
+    assert [part["hours"] for part in document["day"]["parts"]] == [12, 12]
+    assert "The limit of one seed" in (tmp_path / "knee.html").read_text()
+
+
+def test_goodput_by_limits_of_its_own(cli: Cli) -> None:
+    code, out, _ = cli(*LAB, "--slo", "good_ratio>=95%", "--good", "ttft<=2s, tpot<=90ms", "--json")
+    assert code == 0
+    assert json.loads(out)["slo"] == ["Requests within the SLO at least 95 %"]
+
+
+def test_a_server_of_vllm(cli: Cli) -> None:
+    code, out, _ = cli(
+        "plan", "--vllm", "vllm serve Qwen/Qwen2.5-7B-Instruct --port 80", "--gpu", "A100-80GB", *SERVER[2:],
+        "--slo", "ttft_p95<=2s", "--step", "4",
+    )  # fmt: skip
+    assert code == 0
+    assert "Ignored       --port (of the HTTP server)" in out
+
+
+def test_the_smallest_gpu(cli: Cli) -> None:
+    args = (*SERVER, "--smallest-gpu", "--slo", "ttft_p95<=2s", "--request-rate", "3", "--gpus", "T4,L4,H100-SXM-80GB")
+    code, out, _ = cli(*args)
+    assert code == 0
+    assert "is the smallest that holds, with one seed" in out
+    assert "Would not start: T4-16GB: No available memory" in out
+    code, out, _ = cli(*args, "--json", "--tensor-parallel-size", "4")
+    document = json.loads(out)
+    assert {row["tensor_parallel_size"] for row in document["tried"]} == {4}
+    assert document["answer"] == document["tried"][-1]
+
+
+def test_where_nothing_holds_the_exit_code_says_so(cli: Cli) -> None:
+    code, out, _ = cli(*LAB, "--slo", "itl_p50<=1ms")
+    assert code == 1
+    assert "no request_rate that was tried holds with every seed" in out
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        ([], "slo = None: is missing"),
+        (["--slo", "goodput>=1"], '--good "ttft<=2s, tpot<=60ms"'),
+        (["--slo", "goodput>=1", "--good", "ttft<=2"], "good = \"ttft<=2\": needs units"),
+        (["--slo", "goodput>=1", "--good", "ttft<=2s", "--set", "slo=e2e<=1s"], "is given twice"),
+        (["--slo", "ttft_p95<=2s", "--largest", "seed", "--least", "seed"], "either --largest or --least"),
+        (["--slo", "ttft_p95<=2s", "--gpus", "L4"], "goes with --smallest-gpu"),
+        (["--slo", "ttft_p95<=2s", "--headroom", "20%"], "goes with --profile"),
+        (["--slo", "ttft_p95<=2s", "--profile", "1,2", "--headroom", "-1"], "can't be negative"),
+        (["--slo", "ttft_p95<=2s", "--profile", "1,2", "--least", "max_num_seqs"], "needs the largest request_rate"),
+        (["--slo", "ttft_p95<=2s", "--smallest-gpu"], "has no GPU of a name"),
+        (["--slo", "ttft_p95<=2s", "--smallest-gpu", "--plot", "x.png"], "no meaning beside --smallest-gpu"),
+        (["--slo", "ttft_p95<=2s", "--plot", "x.gif"], "expected a file name that ends in"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_asked_is_refused(args: list[str], message: str, cli: Cli) -> None:
+    assert message in cli.refuses(*LAB, *args)
