@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -16,6 +17,7 @@ import pytest
 import kvlab
 from kvlab.errors import ConfigError, OutputError
 from kvlab.scenarios import Scenario, load
+from kvlab.settings import Value
 from kvlab.sweeps.axes import grid, parse_axis
 from kvlab.sweeps.outcome import Outcome, key_of, run_one
 from kvlab.sweeps.store import Store
@@ -187,3 +189,25 @@ def test_a_killed_sweep_goes_on_where_it_was(tmp_path: Path) -> None:
     for name in ("sweep.parquet", "sweep.csv"):
         assert (tmp_path / "killed" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
     assert pq.read_table(tmp_path / "whole" / "sweep.parquet").num_rows == 15
+
+
+def test_points_and_an_executor_from_python() -> None:
+    given = [{"max_num_seqs": 32, "headroom_blocks": 16}, {"max_num_seqs": 64, "headroom_blocks": 0}]
+    found = kvlab.sweep(small(), points=given, seeds=[4], executor=local(1))
+    assert [(dict(row.settings), row.seed) for row in found.rows] == [(point, 4) for point in given]
+    for arguments in ({"max_num_seqs": [1]}, {"sample": 2}):
+        with pytest.raises(ConfigError, match="in place of axes"):
+            kvlab.sweep(small(), points=given, workers=1, **arguments)
+    with pytest.raises(ConfigError, match="either workers or an executor"):
+        kvlab.sweep(small(), points=given, workers=1, executor=local(1))
+
+
+def test_too_many_runs_are_refused_before_any_is_made() -> None:
+    def endless() -> Iterator[dict[str, Value]]:
+        while True:
+            yield {"max_num_seqs": 8}
+
+    with pytest.raises(ConfigError, match="at most 100,000 runs"):
+        run_sweep(small(), endless())
+    with pytest.raises(ConfigError, match="at most 100,000 runs"):
+        run_sweep(small(), points("max_num_seqs=1:20000:1"), seeds=range(10))  # type: ignore[arg-type]
