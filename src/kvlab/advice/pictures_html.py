@@ -48,26 +48,48 @@ def page(picture: Picture) -> str:
 
 def _figure(panel: Panel) -> go.Figure:
     figure = go.Figure([trace for curve in panel.curves for trace in _traces(curve)])
+    figure.add_traces(_lines(panel))
     figure.update_layout(
-        template="plotly_white", margin={"l": 70, "r": 20, "t": 30, "b": 60}, height=400, font={"color": INK}
+        template="plotly_white",
+        margin={"l": 70, "r": 20, "t": 20, "b": 60},
+        height=400,
+        font={"color": INK},
+        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom"},
+        showlegend=True,
     )
     figure.update_xaxes(title=escape(panel.x_label), type="log" if panel.x_log else "linear")
     figure.update_yaxes(title=escape(panel.y_label), type="log" if panel.y_log else "linear")
     if not panel.y_log:
         figure.update_yaxes(rangemode="tozero")
+    return figure
+
+
+def _lines(panel: Panel) -> list[go.Scatter]:
+    """Limit, mark and span as traces, which have a place in the legend and are right on logarithmic axes, too."""
+    across = [float(x) for curve in panel.curves for x in curve.x]
+    up = [y for curve in panel.curves for some in (curve.y, curve.low or (), curve.high or ()) for y in some]
+    heights = [float(y) for y in up if y is not None] + ([] if panel.limit is None else [panel.limit])
+    low, high = (min(heights), max(heights)) if heights else (0.0, 1.0)
+    low = low if panel.y_log else min(low, 0.0)
+    found = []
     if panel.span is not None:
-        low, high = panel.span
-        figure.add_vrect(
-            x0=low, x1=high, fillcolor="#b26a00", opacity=0.16, line_width=0, annotation_text=escape(panel.span_label),
-            annotation_position="top left",
+        left, right = panel.span
+        found.append(
+            go.Scatter(
+                x=[left, left, right, right], y=[low, high, high, low], fill="toself", mode="lines", line={"width": 0},
+                fillcolor="rgba(178,106,0,0.16)", name=escape(panel.span_label), hoverinfo="skip",
+            )
         )  # fmt: skip
     if panel.mark is not None:
-        figure.add_vline(x=panel.mark, line={"color": INK, "width": 1}, annotation_text=escape(panel.mark_label))
-    if panel.limit is not None:
-        figure.add_hline(
-            y=panel.limit, line={"color": INK, "width": 1, "dash": "dash"}, annotation_text=escape(panel.limit_label)
-        )
-    return figure
+        found.append(_line([panel.mark] * 2, [low, high], panel.mark_label, "solid"))
+    if panel.limit is not None and across:
+        found.append(_line([min(across), max(across)], [panel.limit] * 2, panel.limit_label, "dash"))
+    return found
+
+
+def _line(x: list[float], y: list[float], label: str, dash: str) -> go.Scatter:
+    line = {"color": INK, "width": 1.2, "dash": dash}
+    return go.Scatter(x=x, y=y, mode="lines", line=line, name=escape(label), hoverinfo="name")
 
 
 def _traces(curve: Curve) -> list[go.Scatter]:

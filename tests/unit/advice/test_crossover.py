@@ -9,6 +9,7 @@ import pytest
 
 import kvlab
 from kvlab.advice.crossover import Crossover, crossover, parse_link
+from kvlab.advice.crossover_picture import picture
 from kvlab.advice.preempted import preempted
 from kvlab.core.config import Recording
 from kvlab.errors import ConfigError, KvlabError
@@ -161,7 +162,7 @@ def test_it_is_a_table_and_a_picture(tmp_path: Path) -> None:
     found: Crossover = crossover(load("vllm-v1"))
     assert found.table().column_names[0] == found.__dataframe__().column_names()[0] == "context_tokens"
     assert found.table().num_rows == len(found.points) == len(found.to_dict()["points"])
-    assert b"<svg" in found.plot(tmp_path / "c.svg").read_bytes()
-    assert "plotly" in found.plot(tmp_path / "c.html").read_text().lower()
-    with pytest.raises(ConfigError, match=r"\.png"):
-        found.plot(tmp_path / "c.pdf")
+    costs, link = picture(found).panels
+    assert costs.mark == link.mark == found.break_even_tokens
+    assert link.limit == 32.0
+    assert "swapping is cheaper from" in found.plot(tmp_path / "c.html").read_text()

@@ -10,6 +10,7 @@ import pytest
 import kvlab
 from kvlab.advice.goals import parse_goals
 from kvlab.advice.plan import Plan, default_field, find_limit
+from kvlab.advice.plan_picture import picture
 from kvlab.errors import ConfigError, KvlabError
 from kvlab.scenarios import Scenario, load
 from kvlab.sweeps.workers import local
@@ -194,8 +195,9 @@ def test_a_plan_is_a_table_and_a_picture(tmp_path: Path) -> None:
     assert table.num_rows == len(plan.probes) == len(plan.to_dict()["probes"])
     assert {"request_rate", "p95_ttft_ns", "p95_ttft_ns_low", "p95_ttft_ns_high"} <= set(table.column_names)
     assert plan.__dataframe__().num_rows() == table.num_rows
-    first = plan.plot(tmp_path / "knee.svg").read_bytes()
-    assert plan.plot(tmp_path / "knee.svg").read_bytes() == first
+    drawn = picture(plan)
+    assert len(drawn.panels) == len(GOALS) + 1
+    assert drawn.panels[0].limit == 2.0
+    assert drawn.panels[0].span == (float(low), float(high))  # type: ignore[arg-type] # rates
+    assert drawn.panels[0].mark == float(plan.answer)  # type: ignore[arg-type] # a rate
     assert "limits of the seeds" in plan.plot(tmp_path / "knee.html").read_text()
-    with pytest.raises(ConfigError, match=r"\.png"):
-        plan.plot(tmp_path / "knee.pdf")
