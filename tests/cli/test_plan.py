@@ -59,7 +59,7 @@ def test_the_smallest_gpu(cli: Cli) -> None:
     code, out, _ = cli(*args)
     assert code == 0
     assert "is the smallest that holds, with one seed" in out
-    assert "Would not start: T4-16GB: No available memory" in out
+    assert "Would not start, as the weights leave no memory for KV: T4-16GB." in out
     code, out, _ = cli(*args, "--json", "--tensor-parallel-size", "4")
     document = json.loads(out)
     assert {row["tensor_parallel_size"] for row in document["tried"]} == {4}

@@ -24,6 +24,13 @@ _BAR: Final = 24
 _LEAST_BAR: Final = 8
 _HEAD: Final = 12
 """Columns to which a heading is broken."""
+_REASONS: Final = {
+    "while the weights load": "as the weights don't fit",
+    "No available memory": "as the weights leave no memory for KV",
+    "To serve at least one request": "as a request of max_model_len doesn't fit (a lower one would do)",
+    "max seq len": "as a request of max_model_len doesn't fit (a lower one would do)",
+}
+"""Part of an engine's words -> the same in short; --json has them whole."""
 
 
 def plan_page(found: Plan, needed: Daily | None, terminal: Terminal) -> str:
@@ -133,20 +140,39 @@ def _gpus(count: int) -> str:
 
 
 def gpu_page(found: GpuPlan, terminal: Terminal) -> str:
-    """The answer, and everything smaller."""
-    lines = [terminal.style(found.scenario.name, "bold"), "", *_wrapped(_gpu_answer(found), terminal), ""]
+    """The answer, what was simulated on the way to it, and what would not start."""
+    lines = [terminal.style(found.scenario.name, "bold"), "", *_wrapped(_gpu_answer(found), terminal)]
     names = list(dict.fromkeys(goal.metric for goal in found.goals))
     rows = [
-        [*_gpu_cells(candidate), *_gpu_figures(candidate, names), _gpu_verdict(candidate)] for candidate in found.tried
+        [*_gpu_cells(candidate), *_gpu_figures(candidate, names), _gpu_verdict(candidate)]
+        for candidate in found.tried
+        if candidate.verdict != NO_START
     ]
     heads = ["GPU", "memory", "step times", *(METRICS[name].label for name in names), ""]
-    lines += _table(heads, rows, "<><" + ">" * len(names) + "<")
-    reasons = dict.fromkeys(candidate.why for candidate in found.tried if candidate.verdict == NO_START)
-    for why in reasons:
-        those = ", ".join(_called(candidate) for candidate in found.tried if candidate.why == why)
-        lines += ["", *_wrapped(f"Would not start: {those}: {why}.", terminal)]
+    if rows:
+        lines += ["", *_table(heads, rows, "<><" + ">" * len(names) + "<")]
+    for reason, those in _not_starting(found).items():
+        lines += ["", *_wrapped(f"Would not start, {reason}: {_listed(those)}.", terminal)]
     lines += ["", *_wrapped(_gpu_print(found), terminal)]
     return terminal.render(lines)
+
+
+def _not_starting(found: GpuPlan) -> dict[str, list[Candidate]]:
+    """Reason, in few words -> those that it holds for."""
+    reasons: dict[str, list[Candidate]] = {}
+    for candidate in found.tried:
+        if candidate.verdict == NO_START:
+            short = next((words for text, words in _REASONS.items() if text in candidate.why), candidate.why)
+            reasons.setdefault(short, []).append(candidate)
+    return reasons
+
+
+def _listed(candidates: Sequence[Candidate]) -> str:
+    """Each kind of GPU once, with the numbers of them."""
+    numbers: dict[str, list[str]] = {}
+    for candidate in candidates:
+        numbers.setdefault(candidate.gpu, []).append(str(candidate.num_gpus))
+    return "; ".join(gpu if some == ["1"] else f"{gpu} x {', '.join(some)}" for gpu, some in numbers.items())
 
 
 def _gpu_answer(found: GpuPlan) -> str:
@@ -172,15 +198,13 @@ def _gpu_cells(candidate: Candidate) -> list[str]:
 
 
 def _gpu_figures(candidate: Candidate, names: Sequence[str]) -> list[str]:
-    if not candidate.metrics:
-        return [""] * len(names)
     return [METRICS[name].format(candidate.metrics[name]) for name in names]
 
 
 def _gpu_verdict(candidate: Candidate) -> str:
-    if candidate.verdict == NO_START:
-        return candidate.verdict
-    return f"{candidate.verdict}, {candidate.seeds_kept} of {candidate.seeds_tried} seeds"
+    first = candidate.why.partition(";")[0]
+    refused = f", {first}" if "turned away" in first else ""
+    return f"{candidate.verdict}, {candidate.seeds_kept} of {candidate.seeds_tried} seeds{refused}"
 
 
 def _gpu_print(found: GpuPlan) -> str:
