@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from kvlab.advice.answer import FIX, HOLDS, NOTHING, Advice, Fix, effects_of, fix_of
+from kvlab.advice.crossover import crossover
 from kvlab.advice.goals import Goal, check_goals
 from kvlab.advice.levers import FINEST
 from kvlab.advice.levers import levers as usual_levers
@@ -13,12 +14,13 @@ from kvlab.advice.search import Lab, Search, Trial
 from kvlab.errors import ConfigError
 from kvlab.prices import PRICES, Price
 from kvlab.scenarios import Scenario
+from kvlab.setting_table import BLOCK_TABLE_LAB
 from kvlab.settings import Value
 from kvlab.sweeps.workers import Executor
 
 Found = Callable[[Fix], None]
 """Told of each fix as soon as it is known."""
-MOST_RUNS: Final = 2_000
+MOST_RUNS: Final = 500
 """Of combinations of levers; then the search says that it stopped."""
 MOST_FIXES: Final = 8
 _FULL: Final = 0.97
@@ -37,6 +39,8 @@ def find_fixes(
     found: Found | None = None,
 ) -> Advice:
     """Searches single levers, then pairs that would be cheaper than the cheapest of them, then three at once.
+
+    What makes the goals' metrics only worse alone is tried in no pair.
 
     Args:
         goals: all must hold, with every seed.
@@ -61,7 +65,7 @@ def find_fixes(
     if problem is not None:
         raise ConfigError("scenario", scenario.name, problem)
     usage = max(base.values("peak_kv_usage_ratio"))
-    preempted = max(base.values("preemptions")) > 0
+    bottleneck = usage >= _FULL or max(base.values("preemptions")) > 0 or _waits_for_a_range(base)
 
     def fix(trial: Trial) -> Fix:
         return fix_of(trial, base, goals, prices)
@@ -74,11 +78,12 @@ def find_fixes(
             goals=tuple(goals),
             seeds=tried,
             verdict=verdict,
-            kv_is_bottleneck=preempted or usage >= _FULL,
+            kv_is_bottleneck=bottleneck,
             peak_kv_usage=usage,
             now=effects_of(base, base, goals),
             fixes=tuple(fixes),
             nearest=None if nearest is None else fix(nearest),
+            crossover=None if scenario.rules == BLOCK_TABLE_LAB else crossover(scenario),
             runs=lab.runs,
             complete=complete,
         )
@@ -91,6 +96,7 @@ def find_fixes(
     steps = FINEST if levers is None else {}
     fixes: list[tuple[Trial, Fix]] = []
     alone: list[Trial] = []
+    parts: dict[str, Sequence[Value]] = {}
 
     def keep(trial: Trial) -> None:
         fixes.append((trial, fix(trial)))
@@ -103,13 +109,14 @@ def find_fixes(
         good = search.first_sufficient(trials)
         if good is not None:
             keep(search.refined(good, values, steps[name]) if name in steps else good)
+        parts[name] = search.promising(base, trials)
     below = min((trial.price for trial, _ in fixes), default=None)
     before = lab.runs
     for count in (2, 3):
         if count == 3 and fixes:
             break  # three levers at once are a last resort
         limit = most_runs - (lab.runs - before)
-        for trial in search.cheapest(search.together(moves, count), below=below, most_runs=limit):
+        for trial in search.cheapest(search.together(parts, count), below=below, most_runs=limit):
             keep(trial)
     complete = any(len(trial.change) > 1 for trial, _ in fixes) or lab.runs - before < most_runs
     if fixes:
@@ -118,6 +125,15 @@ def find_fixes(
     nearest = min(alone, key=lambda trial: trial.missed(goals), default=None)
     lab.run([] if nearest is None else [nearest], tried)
     return answer(NOTHING, nearest=nearest, complete=complete)
+
+
+def _waits_for_a_range(base: Trial) -> bool:
+    """Where each request reserves a range, the pool can be too full for the next one long before it is full."""
+    settings = base.scenario.settings()
+    if settings.get("allocator") != "contiguous":
+        return False
+    fits = max(base.values("peak_running"))
+    return max(base.values("mean_waiting")) >= 1 and fits < base.scenario.server.max_num_seqs
 
 
 def _rank(trial: Trial, fix: Fix, scenario: Scenario) -> tuple[int, int, int, float]:

@@ -18,9 +18,12 @@ from kvlab.vllm_print import changed_flags
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from kvlab.advice.crossover import Crossover
+
 TILES: Final = (
-    "throughput_tokens_per_s", "p95_ttft_ns", "p50_ttft_ns", "p99_gap_ns", "p95_tpot_ns", "p95_e2e_ns", "max_gap_ns",
-    "preemptions_per_1000", "paused_ratio", "recomputed_tokens", "peak_kv_usage_ratio", "mean_running",
+    "throughput_tokens_per_s", "mean_ttft_ns", "p50_ttft_ns", "p95_ttft_ns", "p99_ttft_ns", "p99_gap_ns", "p95_tpot_ns",
+    "p95_e2e_ns", "max_gap_ns", "preemptions_per_1000", "paused_ratio", "recomputed_tokens", "peak_kv_usage_ratio",
+    "mean_running",
 )  # fmt: skip
 """What a fix is told by, besides the goals."""
 _WORSE: Final = 0.05
@@ -101,7 +104,7 @@ class Advice:
     verdict: str
     """`HOLDS`, `FIX` or `NOTHING`."""
     kv_is_bottleneck: bool
-    """Whether requests were preempted, or the pool was full."""
+    """Whether requests were preempted, the pool was full, or nobody found a range in it that was long enough."""
     peak_kv_usage: float
     """Largest over the seeds, a ratio of 1."""
     now: tuple[Effect, ...]
@@ -110,9 +113,16 @@ class Advice:
     """The cheapest first; of equal price, the one with the fewest side effects."""
     nearest: Fix | None
     """Where nothing helps: the single lever that misses the goals least."""
+    crossover: Crossover | None
+    """Swap or recompute for this server; None where nothing is ever preempted by its rules."""
     runs: int
     complete: bool
     """False: the search for pairs stopped at its limit."""
+
+    @property
+    def preempts(self) -> bool:
+        """Whether the scenario preempts as it is."""
+        return any(effect.metric == "preemptions_per_1000" and effect.high for effect in self.now)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""
@@ -126,6 +136,7 @@ class Advice:
             "now": [{"metric": e.metric, "value": e.before, "low": e.low, "high": e.high} for e in self.now],
             "fixes": [fix.to_dict() for fix in self.fixes],
             "nearest": None if self.nearest is None else self.nearest.to_dict(),
+            "crossover": None if self.crossover is None else self.crossover.summary(),
             "runs": self.runs,
             "complete": self.complete,
         }

@@ -106,6 +106,10 @@ class Crossover:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""
+        return {**self.summary(), "points": list(_rows(self))}
+
+    def summary(self) -> dict[str, Any]:
+        """The same without the points."""
         copies = self.copies
         return {
             "rules": self.scenario.rules,
@@ -125,7 +129,6 @@ class Crossover:
                 "source": copies.source,
             },
             "ranges": [{"first": r.first, "last": r.last, "cheaper": r.cheaper} for r in self.ranges],
-            "points": list(_rows(self)),
         }
 
     def table(self) -> pa.Table:

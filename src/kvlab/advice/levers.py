@@ -60,7 +60,7 @@ LADDERS: Final[dict[str, Ladder]] = {
     "kv_cache_memory_bytes": _plus(*(step * GIB for step in (1, 2, 4, 8, 16))),
     "swap_space_bytes": _plus(4 * GIB, 8 * GIB, 16 * GIB),
     "kv_cache_dtype": _other("fp8"),
-    "max_tokens": _lower(75, 50, 25),
+    "max_tokens": lambda now: [now * 3 // 4, now // 2, now // 4, now // 8, now // 16],
     "max_num_batched_tokens": lambda now: sorted(_BUDGETS, key=lambda value: max(value / now, now / value)),
     "long_prefill_token_threshold": _other(2048, 1024, 512),
     "scheduler_reserve_full_isl": _other(True),

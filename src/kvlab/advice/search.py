@@ -21,6 +21,8 @@ Change = tuple[tuple[str, Value], ...]
 _AT_ONCE: Final = 64
 _FEW: Final = 4
 """Values of one lever that are run at once: the first that suffices ends it."""
+_NOTICED: Final = 0.01
+"""Share of a metric that is a change."""
 _NUMBERS: Final = (int, Decimal)
 _ZERO_IS_NO_LIMIT: Final = ("long_prefill_token_threshold",)
 
@@ -59,6 +61,18 @@ class Trial:
         """How far the change goes: the sum of relative moves of numbers; of a first limit, the less the lower it is."""
         settings = scenario.settings()
         return sum(_move(name, settings[name], value) for name, value in self.change)
+
+
+def _gain(trial: Trial, base: Trial, goal: Goal) -> int:
+    """With the first seed, which all trials have: 1 better, -1 worse, 0 about the same."""
+    seed, after = next(iter(trial.outcomes.items()))
+    before = base.outcomes[seed]
+    now = None if after.metrics is None else after.metrics[goal.metric]
+    then = None if before.metrics is None else before.metrics[goal.metric]
+    if now is None or then is None:
+        return (now is not None) - (then is not None)
+    gain = then - now if goal.at_most else now - then
+    return 0 if abs(gain) <= _NOTICED * abs(then) else 1 if gain > 0 else -1
 
 
 def _move(name: str, now: object, value: object) -> float:
@@ -144,6 +158,19 @@ class Search:
             else:
                 near = middle
         return good
+
+    def promising(self, base: Trial, tried: Iterable[Trial]) -> list[Value]:
+        """Of one lever's values those that do not suffice, and don't make what is asked for only worse.
+
+        A limit that does nothing alone, as another one binds, is among them: it may bind next.
+        """
+        found = []
+        for trial in tried:
+            if trial.outcomes and not trial.keeps(self._goals):
+                gains = [_gain(trial, base, goal) for goal in self._goals]
+                if max(gains) > 0 or min(gains) == 0:
+                    found.append(trial.change[0][1])
+        return found
 
     def together(self, levers: Mapping[str, Sequence[Value]], count: int) -> Iterator[Trial]:
         """`count` levers together, every combination of their values; the cheapest first."""

@@ -103,6 +103,8 @@ def _page(advice: Any, terminal: Terminal) -> str:
         lines += ["", *_fix(number, fix, terminal, with_figures=number <= _SHOWN)]
     if advice.nearest is not None:
         lines += ["", "Nearest to it:", *_fix(0, advice.nearest, terminal, with_figures=True)]
+    if advice.crossover is not None and advice.preempts:
+        lines += ["", *textwrap.wrap(f"Swap or recompute: {advice.crossover.text}", terminal.width)]
     lines += ["", *textwrap.wrap(_small_print(advice), terminal.width)]
     return terminal.render(lines)
 
