@@ -12,7 +12,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
 from kvlab.advice.goals import Goal
-from kvlab.advice.plan import check_goodput
+from kvlab.advice.plan import check_goodput, paired_seeds
 from kvlab.advice.served import TURNED_AWAY, keeps, turned_away
 from kvlab.errors import ConfigError, KvlabError
 from kvlab.scenarios import Scenario
@@ -120,15 +120,14 @@ def smallest_gpu(
     Args:
         gpus: names of the table; by default all of it.
         sizes: tensor parallel sizes.
-        seeds: of the traffic; by default three from the scenario's own on.
+        seeds: of the traffic; by default three from the scenario's own on. A trace has none.
     Raises:
         ConfigError: a lab, which has no GPU by name; KV memory or step times that are the same on every GPU.
         UnknownNameError: no such GPU.
     """
     check_goodput(scenario, goals)
     _check(scenario)
-    first = scenario.traffic.seed
-    chosen = tuple(seeds) or tuple(range(first, first + 3))
+    chosen = paired_seeds(scenario, seeds, usual=3)
     wanted = list(dict.fromkeys(find_gpu(name).name for name in (gpus or gpu_names())))
     open_ = [_opened(scenario, find_gpu(name), size) for name in wanted for size in sizes]
     open_.sort(key=lambda trial: trial.order)

@@ -159,7 +159,7 @@ def find_limit(
 
     Args:
         field: such as request_rate, trace_speed, max_concurrency, kv_memory_bytes, gpu_memory_utilization.
-        seeds: of the traffic; by default five from the scenario's own on.
+        seeds: of the traffic; by default five from the scenario's own on. A trace has none: it is run once.
         step: the answer is a multiple of it; by default what matters for that kind of setting.
         every_seed: tries every seed at all values around the limits, as a drawing of the knee needs it.
     Raises:
@@ -173,8 +173,7 @@ def find_limit(
         raise ConfigError(field, start, "has no numbers that could be planned")
     if start is None:
         raise ConfigError(field, start, "isn't set in this scenario: give it a value to start from")
-    first = scenario.traffic.seed
-    tried = tuple(seeds) or tuple(range(first, first + 5))
+    tried = paired_seeds(scenario, seeds, usual=5)
     width = _usual_step(setting, _number(start)) if step is None else _checked(setting, step)
     _check_start(scenario, setting, width)
     with at_work(executor) as run:
@@ -210,6 +209,14 @@ def default_field(scenario: Scenario) -> str:
     if traffic.trace is not None:
         return "trace_speed"
     return "max_concurrency" if traffic.arrivals == "closed-loop" else "request_rate"
+
+
+def paired_seeds(scenario: Scenario, seeds: Sequence[int], *, usual: int) -> tuple[int, ...]:
+    """The seeds to try: those given, else so many from the scenario's own on; its own alone where it draws nothing."""
+    first = scenario.traffic.seed
+    if "seed" in scenario.traffic.idle():
+        return (first,)
+    return tuple(seeds) or tuple(range(first, first + usual))
 
 
 def check_goodput(scenario: Scenario, goals: Sequence[Goal]) -> None:

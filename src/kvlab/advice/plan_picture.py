@@ -31,19 +31,27 @@ def sentence(plan: Plan) -> str:
     """The answer, how far seeds differ, and what wasn't looked for."""
     setting, unit = SETTINGS[plan.field], unit_of(plan.field)
     wanted = "; ".join(goal.text for goal in plan.goals)
-    low, high = plan.interval
     if plan.answer is None:
         return f"{wanted}: no {plan.field} that was tried holds with every seed."
     kind = "at most" if plan.largest else "at least"
     text = f"{wanted}: {kind} {plan.field} {setting.show(plan.answer)} {unit}".rstrip()
-    seeds = "The limit of one seed lies" if len(plan.limits) == 1 else f"The limits of {len(plan.limits)} seeds lie"
-    spread = f"between {setting.show(low)} and {setting.show(high)}" if low != high else f"at {setting.show(low)}"
-    text += f". {seeds} {spread}, in steps of {setting.show(plan.step)}."
+    text += f". {_limits(plan)}, in steps of {setting.show(plan.step)}."
     if plan.open_seeds:
         further = "or more" if plan.largest else "or less"
         whose = "all" if len(plan.open_seeds) == len(plan.limits) else f"{len(plan.open_seeds)}"
-        text += f" With {whose} of them nothing failed as far as was looked: theirs is {setting.show(high)} {further}."
+        end = setting.show(plan.interval[1 if plan.largest else 0])
+        text += f" With {whose} of them nothing failed as far as was looked: theirs is {end} {further}."
     return text
+
+
+def _limits(plan: Plan) -> str:
+    low, high = (SETTINGS[plan.field].show(value) for value in plan.interval)
+    if len(plan.limits) > 1:
+        spread = f"between {low} and {high}" if low != high else f"at {low}"
+        return f"The limits of {len(plan.limits)} seeds lie {spread}"
+    if plan.scenario.traffic.trace is None:
+        return f"The limit of one seed lies at {low}"
+    return f"The limit of this trace lies at {low}, and another day's elsewhere"
 
 
 def unit_of(field: str) -> str:

@@ -10,7 +10,7 @@ import pytest
 import kvlab
 from kvlab.advice.goals import parse_goals
 from kvlab.advice.plan import Plan, default_field, find_limit
-from kvlab.advice.plan_picture import picture
+from kvlab.advice.plan_picture import picture, sentence
 from kvlab.errors import ConfigError, KvlabError
 from kvlab.scenarios import Scenario, load
 from kvlab.sweeps.workers import local
@@ -74,8 +74,10 @@ def test_of_a_trace_the_speed_is_planned(tmp_path: Path) -> None:
     trace = tmp_path / "trace.csv"
     rows = [f"{second / 2},400,100" for second in range(60)]
     trace.write_text("arrival_s,prompt_tokens,output_tokens\n" + "\n".join(rows) + "\n")
-    plan = kvlab.plan(kvlab.scenario("preemption-lab", trace=str(trace)), "ttft_p95<=1s", seeds=1, workers=1)
+    plan = kvlab.plan(kvlab.scenario("preemption-lab", trace=str(trace)), "ttft_p95<=1s", seeds=3, workers=1)
     assert plan.field == "trace_speed"
+    assert list(plan.limits) == [1], "a trace draws nothing: one run of each"
+    assert "The limit of this trace lies" in sentence(plan)
     assert isinstance(plan.answer, Decimal)
     assert plan.answer > 1
 
@@ -152,6 +154,7 @@ def test_a_limit_that_is_never_met_is_open() -> None:
     plan = find_limit(scenario, "request_rate", parse_goals("ttft_p95<=999h"), seeds=(1,), executor=local(1))
     assert plan.answer == 128
     assert plan.open_seeds == (1,)
+    assert "nothing failed as far as was looked: theirs is 128 or more" in sentence(plan)
 
 
 def test_values_at_which_a_run_is_impossible_say_why() -> None:
