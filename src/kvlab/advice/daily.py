@@ -1,8 +1,8 @@
 """Servers and GPUs for the rates of a day, when it is known what one server holds.
 
 The rule: servers = rate x (1 + headroom) / largest rate of one server, rounded up, at least one. Servers are
-independent and fed in turn, so each sees its share of the rate. Requests in turn come more evenly to each server than
-to one that gets all of a stream as thin; a burst that all users share is not averaged out. Both are left to headroom.
+independent and fed in turn, so each sees its share of the rate, if anything more evenly than one stream as thin. A burst
+that all users share is not averaged out: the scenario of the one server must have it. docs/planning.md, "A day".
 """
 
 from __future__ import annotations
