@@ -69,7 +69,7 @@ def sweep(
     kvlab sweep vllm-v1 --axis watermark=0,0.02,0.05,0.1 --out watermark
 
     DIR gets sweep.parquet and sweep.csv, one row per run: settings, seed, every metric. What was finished is
-    kept in DIR/results: the same command again goes on where it was interrupted.
+    kept in DIR/results.jsonl: the same command again goes on where it was interrupted.
     """
     from kvlab.sweeps.sweep import run_sweep
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
 
 Progress = Callable[[int, int, int], None]
 """(finished, all, those of the finished that needed no run). Calls come from several threads, one at a time."""
-RESULTS: Final = "results"
-"""The folder of outcomes inside a sweep's own."""
+RESULTS: Final = "results.jsonl"
+"""The file of outcomes in a sweep's folder."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,13 +101,14 @@ def run_sweep(
     if len(points) * len(seeds) > MAX_RUNS:
         shown = f"{len(points):,} x {len(seeds):,}"
         raise ConfigError("points x seeds", shown, f"at most {MAX_RUNS:,} runs: take fewer values or seeds")
-    store = None
-    if folder is not None:
-        store = Store(folder / RESULTS)
-        claim(folder, scenario, names, points, seeds, overwrite=overwrite)
-    book = _Book(scenario, [(point, seed) for point in points for seed in seeds], store, progress)
-    book.tell()
-    with at_work(executor) as run:
+    with ExitStack() as stack:
+        store = None
+        if folder is not None:
+            store = stack.enter_context(Store(folder / RESULTS))
+            claim(folder, scenario, names, points, seeds, overwrite=overwrite)
+        book = _Book(scenario, [(point, seed) for point in points for seed in seeds], store, progress)
+        book.tell()
+        run = stack.enter_context(at_work(executor))
         for number, outcome in run(book.missing()):
             book.enter(number, outcome)
     return Sweep(scenario=scenario, names=names, rows=tuple(book.rows()), reused=book.reused)

@@ -71,13 +71,20 @@ def test_what_was_finished_is_not_run_again(tmp_path: Path) -> None:
     assert seen == [(0, 3, 0), (1, 3, 1), (2, 3, 1), (3, 3, 2)]
 
 
-def test_a_damaged_file_counts_as_missing(tmp_path: Path) -> None:
-    run_sweep(small(), points("max_num_seqs=16"), executor=local(1), folder=tmp_path)  # type: ignore[arg-type]
-    (path,) = (tmp_path / "results").glob("*/*.json")
-    path.write_text('{"format":1,"metr')
-    again = run_sweep(small(), points("max_num_seqs=16"), executor=local(1), folder=tmp_path)  # type: ignore[arg-type]
-    assert again.reused == 0
-    assert again.rows[0].outcome.metrics is not None
+def test_a_line_that_is_damaged_or_torn_counts_as_missing(tmp_path: Path) -> None:
+    def again() -> int:
+        found = run_sweep(small(), points("max_num_seqs=16,32,64"), executor=local(1), folder=tmp_path)  # type: ignore[arg-type]
+        assert all(row.outcome.metrics is not None for row in found.rows)
+        return found.reused
+
+    assert again() == 0
+    path = tmp_path / "results.jsonl"
+    first, second, third = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(first + second.replace(b'"format":1', b'"format":x') + third[:99])
+    assert again() == 1
+    assert again() == 3, "what follows a torn line stands on one of its own"
+    path.write_bytes(b"\xff\n\n{}\n")
+    assert again() == 0
 
 
 def test_the_key_is_of_all_that_decides_a_run(tmp_path: Path) -> None:
@@ -139,7 +146,7 @@ def test_an_outcome_survives_its_file() -> None:
 def test_a_folder_that_cannot_be_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(OutputError, match="file"):
-        Store(tmp_path / "file" / "results")
+        Store(tmp_path / "file" / "results.jsonl")
 
 
 def _children(pid: int) -> list[int]:
@@ -175,12 +182,12 @@ def test_a_killed_sweep_goes_on_where_it_was(tmp_path: Path) -> None:
         "--quiet", "--out", str(tmp_path / "killed"),
     ]  # fmt: skip
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    store = tmp_path / "killed" / "results"
-    while process.poll() is None and len(list(store.glob("*/*.json"))) < 3:
+    path = tmp_path / "killed" / "results.jsonl"
+    while process.poll() is None and not (path.exists() and path.read_bytes().count(b"\n") >= 3):
         time.sleep(0.01)
     process.kill()
     process.wait()
-    kept = len(list(store.glob("*/*.json")))
+    kept = path.read_bytes().count(b"\n")
     assert kept >= 3
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     assert f"{kept} of them already there" in done.stdout or kept == 15
