@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import platform
 from collections.abc import Callable
 from typing import Any
 
 import kvlab
-from benchmarks import cases, vllm
+from benchmarks import cases, sweeps, vllm
 from benchmarks.measure import NS_PER_MS, in_a_process, yardstick_ms
 
 RATIO_SEQS = (16, 64, 256, 1024)
@@ -107,6 +108,27 @@ def vllm_rules(options: argparse.Namespace) -> None:
         say(f"  {run.name:24} {_long_run(run)}, {hits:.1f} % of prompt tokens hit")
 
 
+def sweep_paces(options: argparse.Namespace) -> None:
+    say("", "Sweeps: scenarios per second and core (CPU time of all processes), and what is lost to the engine alone")
+    for lab in cases.LABS:
+        say(f"  {lab}")
+        for on_ray in (False, True):
+            if on_ray and importlib.util.find_spec("ray") is None:
+                say("    Ray is not installed: skipped")
+                continue
+            for pace in sweeps.paces(lab, options.ratio_repeats, options.seeds, on_ray=on_ray):
+                say(
+                    f"    {pace.name:18} {1 / pace.cpu_s:6.1f} per core  {100 * pace.overhead_ratio:5.1f} %"
+                    f"  {1 / pace.wall_s:6.1f} per worker on the clock"
+                )
+    for count in (options.sweep_runs // 10, options.sweep_runs):
+        found = in_a_process("sweep_memory", points=count // 100, seeds=100, workers=2)
+        say(
+            f"  {found['runs']:7,} small scenarios, 2 workers: {found['parent_mib']:.0f} MiB, with workers"
+            f" {found['tree_mib']:.0f} MiB; {found['wall_s']:.0f} s, {found['kept_mib']:.0f} MiB on disk"
+        )
+
+
 def _long_run(run: vllm.Long) -> str:
     return (
         f"{run.cpu_s:6.2f} s  {run.requests_per_s:8,.0f} requests/s  {run.totals.steps / run.cpu_s:9,.0f} steps/s, "
@@ -120,6 +142,7 @@ SECTIONS: dict[str, Callable[[argparse.Namespace], None]] = {
     "ratio": naive_ratios,
     "azure": azure,
     "vllm": vllm_rules,
+    "sweeps": sweep_paces,
     "profile": profiles,
     "start": start_up,
 }
@@ -131,12 +154,16 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=1_000_000, help="of the long runs (default 1,000,000)")
     parser.add_argument("--repeats", type=int, default=15, help="of the lab runs (default 15)")
     parser.add_argument("--ratio-repeats", type=int, default=3, help="of naive against fast (default 3)")
+    parser.add_argument("--seeds", type=int, default=10, help="of each of the four loads of a sweep (default 10)")
+    parser.add_argument("--sweep-runs", type=int, default=10_000, help="of the sweep whose memory is taken")
     options = parser.parse_args()
     unknown = [name for name in options.sections if name not in SECTIONS]
     if unknown:
         parser.error(f"no section {unknown[0]}: there are {', '.join(SECTIONS)}")
     if options.requests < 10 or min(options.repeats, options.ratio_repeats) < 1:
         parser.error("at least 10 requests and 1 repeat")
+    if options.sweep_runs < 1_000 or options.seeds < 1:
+        parser.error("at least 1,000 runs of a sweep and 1 seed")
     say(
         f"kvlab {kvlab.__version__}, Python {platform.python_version()}, {platform.system()} {platform.machine()}; "
         f"a million additions in a loop take {yardstick_ms():.0f} ms here"

@@ -15,7 +15,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
-from benchmarks import naive
+from benchmarks import naive, sweeps
 from benchmarks.measure import NS_PER_MS, NS_PER_S, Spread, cpu_ns, peak_mib, side_by_side
 from kvlab.core.config import EVERYTHING, METRICS, EngineConfig, PreemptionLabConfig, Recording
 from kvlab.core.engine import simulate
@@ -234,7 +234,12 @@ def shared(name: str) -> Path | None:
     return path if path.exists() else None
 
 
-IN_A_PROCESS: dict[str, Callable[..., dict[str, Any]]] = {"start": start, "long_run": long_run, "trace_run": trace_run}
+IN_A_PROCESS: dict[str, Callable[..., dict[str, Any]]] = {
+    "start": start,
+    "long_run": long_run,
+    "trace_run": trace_run,
+    "sweep_memory": sweeps.memory,
+}
 
 if __name__ == "__main__":
     print(json.dumps(IN_A_PROCESS[sys.argv[1]](**json.loads(sys.argv[2]))))

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from benchmarks import cases, naive
+from benchmarks import cases, naive, sweeps
 
 import kvlab
 from kvlab.core.config import PreemptionLabConfig
@@ -84,6 +84,16 @@ def test_the_ratio_is_of_the_same_steps(lengths: str) -> None:
     row = cases.naive_ratio(4, lengths, repeats=1)
     assert row.num_steps > 1_000
     assert row.ratio == row.naive_step_us / row.fast_step_us > 0
+
+
+def test_sweeps_and_their_memory() -> None:
+    paces = sweeps.paces("preemption-lab", rounds=1, seeds=1, on_ray=False)
+    assert [pace.name for pace in paces] == ["engine alone", "local, 1 worker", "local, 2 workers"]
+    assert all(pace.cpu_s > 0 and pace.wall_s > 0 for pace in paces)
+    assert paces[0].overhead_ratio == 0
+    found = sweeps.memory(points=3, seeds=2, workers=2)
+    assert found["runs"] == 6
+    assert found["tree_mib"] > 0
 
 
 def test_an_unknown_section_is_named() -> None:
