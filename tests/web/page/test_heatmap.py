@@ -114,7 +114,7 @@ def test_the_grid_by_keys(visit: Visit) -> None:
 
 def test_a_grid_of_a_server_in_both_themes_and_on_a_phone(visit: Visit) -> None:
     """The model is too large for the smallest memory: some cells can't be run."""
-    link = f"?lab={SERVER}&duration_ns=5+s&gpu=A100-SXM-80GB&model=Qwen%2FQwen3-32B&gpu_memory_utilization=0.98"
+    link = f"?lab={SERVER}&duration_ns=2+s&gpu=A100-SXM-80GB&model=Qwen%2FQwen3-32B&gpu_memory_utilization=0.98"
     lab = visit(link, size=PHONE)
     open_sweep(lab)
     lab.page.get_by_label("Upwards", exact=True).select_option("gpu_memory_utilization")

@@ -2,41 +2,24 @@
 
 import { queryOf } from "./api.js";
 import { h, icon, setText } from "./dom.js";
+import { Filling } from "./heatmap_fill.js";
 import { Grid, saysUnit } from "./heatmap_grid.js";
+import { offered, pair } from "./heatmap_knobs.js";
 import { LEVELS, best, levels, sentence, short } from "./heatmap_scale.js";
 import { labelOf } from "./knobs.js";
-import { lines } from "./lines.js";
-import { DRAWN_FIELDS } from "./upload.js";
 
-/** @typedef {import("./types.js").HeatStart} HeatStart */
-/** @typedef {import("./types.js").HeatCell} HeatCell */
-/** @typedef {import("./types.js").Control} Control */
-/** @typedef {import("./types.js").State} State */
-
-/** Knobs that show most, in this order; the first one of each that does something in the setup. */
-const FIRST = { x: ["kv_memory_bytes", "max_num_seqs"], y: ["request_rate", "max_concurrency", "gpu_memory_utilization"] };
-/** A list without an order can be swept while it is short. */
-const MOST_LISTED = 7;
+/** @typedef {import("./types.js").HeatAxis} HeatAxis */
+/** @typedef {import("./types.js").Tile} Tile */
 
 export class Heatmap {
-  /** Chosen knobs of each lab. @type {Record<string, {x: string, y: string}>} */
+  /** Chosen knobs of each lab. @type {Record<string, import("./heatmap_knobs.js").Pair>} */
   #chosen = {};
   #metric = "";
-  /** @type {HeatStart|null} */
-  #start = null;
+  #lab = "";
   /** @type {Grid|null} */
   #grid = null;
-  /** By place. @type {(HeatCell|undefined)[]} */
-  #cells = [];
-  /** What the grid is of: the setup without the two knobs, and which they are. */
-  #of = "";
-  /** Values of the two knobs when it was asked for. */
-  #asked = { x: "", y: "" };
-  /** What is on its way, and how to stop it. @type {{of: string, key: string, abort: AbortController}|null} */
-  #flying = null;
-  /** What the server could not give, and why. */
-  #failed = { key: "", why: "" };
   #inView = false;
+  /** The cell that was pointed at last, -1 for none. */
   #told = -1;
   #frame = 0;
 
@@ -49,19 +32,31 @@ export class Heatmap {
     this.session = session;
     this.store = store;
     this.panel = panel;
+    this.filling = new Filling({
+      begun: () => this.#begin(),
+      came: () => this.#soon(),
+      ended: () => this.#follow(),
+    });
     this.x = h("select", { id: "heat-x", change: () => this.#choose("x", this.x.value) });
     this.y = h("select", { id: "heat-y", change: () => this.#choose("y", this.y.value) });
-    this.metric = h("select", { id: "heat-metric", change: () => this.#choose("metric", this.metric.value) });
+    this.metric = h("select", { id: "heat-metric", change: () => this.#color(this.metric.value) });
     this.box = h("div", { id: "heat-grid" });
     this.status = h("p", { id: "heat-status", class: "note", role: "status" });
     this.live = h("p", { id: "heat-live", class: "live", role: "status" });
     this.legend = h("ul", { class: "legend", "aria-label": "Legend of the grid" });
-    const field = (/** @type {string} */ label, /** @type {HTMLSelectElement} */ select) =>
-      h("div", {}, h("label", { for: select.id }, label), select);
+    const fields = /** @type {const} */ ([
+      ["Across", this.x],
+      ["Upwards", this.y],
+      ["Colour and figure", this.metric],
+    ]);
     this.body = h(
       "div",
       { class: "heat-body" },
-      h("div", { class: "heat-fields" }, field("Across", this.x), field("Upwards", this.y), field("Colour and figure", this.metric)),
+      h(
+        "div",
+        { class: "heat-fields" },
+        ...fields.map(([label, select]) => h("div", {}, h("label", { for: select.id }, label), select)),
+      ),
       this.status,
       this.box,
       this.live,
@@ -80,35 +75,33 @@ export class Heatmap {
 
   /** Brings everything in line with the page; asks for a grid when another is due. */
   #follow() {
-    if (!this.panel.open || document.hidden) return this.#stop();
-    const { shown, settled, locked } = this.store.state;
+    if (!this.panel.open || document.hidden) return this.filling.stop();
+    const { lab, shown, settled, locked } = this.store.state;
+    if (lab !== this.#lab) this.#clear(lab);
     const knobs = this.#offer();
     this.body.hidden = knobs.length < 2;
-    if (knobs.length < 2) return this.#stop();
-    if (this.#flying && this.#flying.of !== this.#base()) this.#stop(); // what still comes is of another setup
+    if (knobs.length < 2) return this.filling.stop();
+    const wish = this.#wish();
+    this.filling.stop(wish);
     const committed = shown === settled && shown === this.session.query && !locked;
-    if (committed && this.#inView && this.#isDue()) void this.#fill();
+    if (committed && this.#inView) this.filling.want(wish);
     this.#draw();
   }
 
-  /** Knobs to choose from, and the two that are chosen: those that do something and may be moved. */
+  /** Another lab has other knobs and figures. @param {string} lab */
+  #clear(lab) {
+    this.#lab = lab;
+    this.#grid = null;
+    this.filling.clear();
+    this.box.replaceChildren();
+    setText(this.live, "");
+  }
+
+  /** Shows the knobs and metrics to choose from, and what is chosen. */
   #offer() {
-    const { lab, changes, mission } = this.store.state;
-    const { controls, missions, tiles } = this.session.lab;
-    const levers = missions.find(({ id }) => id === mission)?.levers;
-    const knobs = controls.filter(
-      ({ name, kind, values, brings }) =>
-        kind !== "text" &&
-        (kind !== "select" || (values.length <= MOST_LISTED && !Object.keys(brings).length)) &&
-        (levers?.includes(name) ?? true) &&
-        !(changes["trace"] !== undefined && DRAWN_FIELDS.includes(name)) &&
-        !this.session.isIdle(name, changes),
-    );
-    const names = knobs.map(({ name }) => name);
-    const before = this.#chosen[lab];
-    const x = [before?.x ?? "", ...FIRST.x, ...names].find((name) => names.includes(name)) ?? "";
-    const y = [before?.y ?? "", ...FIRST.y, ...names].find((name) => names.includes(name) && name !== x) ?? "";
-    this.#chosen[lab] = { x, y };
+    const { tiles } = this.session.lab;
+    const knobs = offered(this.session);
+    const { x, y } = (this.#chosen[this.#lab] = pair(knobs, this.#chosen[this.#lab]));
     fillSelect(this.x, knobs, x);
     fillSelect(this.y, knobs, y);
     if (!tiles.some(({ name }) => name === this.#metric))
@@ -117,112 +110,51 @@ export class Heatmap {
     return knobs;
   }
 
-  /** @param {"x"|"y"|"metric"} what @param {string} name */
-  #choose(what, name) {
-    const { lab } = this.store.state;
-    const { x, y } = this.#knobs();
-    if (what === "metric") this.#metric = name;
-    else if (name === (what === "x" ? y : x)) this.#chosen[lab] = { x: y, y: x };
-    else this.#chosen[lab] = what === "x" ? { x: name, y } : { x, y: name };
+  /** @param {"x"|"y"} axis @param {string} name  of the other axis' knob: they change places */
+  #choose(axis, name) {
+    const { x, y } = this.#knobs;
+    const swapped = name === (axis === "x" ? y : x);
+    this.#chosen[this.#lab] = swapped ? { x: y, y: x } : axis === "x" ? { x: name, y } : { x, y: name };
     this.#follow();
-    this.#tell(this.#told);
   }
 
-  #knobs() {
-    return this.#chosen[this.store.state.lab] ?? { x: "", y: "" };
+  /** @param {string} metric */
+  #color(metric) {
+    this.#metric = metric;
+    this.#draw();
   }
 
-  /** The setup without the two knobs, and which they are. */
-  #base() {
+  get #knobs() {
+    return this.#chosen[this.#lab] ?? { x: "", y: "" };
+  }
+
+  /** The grid of the setup at hand. @returns {import("./heatmap_fill.js").Wish} */
+  #wish() {
     const { lab, changes, mission } = this.store.state;
-    const { x, y } = this.#knobs();
+    const { x, y } = this.#knobs;
     const { [x]: _x, [y]: _y, ...rest } = changes;
-    return [queryOf(lab, rest), x, y, mission].join(" ");
+    const chosen = new URLSearchParams({ x, y, ...(mission !== null && { mission }) }).toString();
+    return {
+      of: `${queryOf(lab, rest)}&${chosen}`,
+      x: this.session.valueOf(x),
+      y: this.session.valueOf(y),
+      url: `api/heatmap?${this.session.query}&${chosen}`,
+    };
   }
 
-  /** The same, and the knobs' values. */
-  #key() {
-    const { x, y } = this.#knobs();
-    return [this.#base(), this.session.valueOf(x), this.session.valueOf(y)].join(" ");
-  }
-
-  /** Whether the setup at hand has no grid, or one that is not full, and nothing is on its way. */
-  #isDue() {
-    const key = this.#key();
-    if (key === this.#failed.key) return false;
-    if (this.#here() < 0) return this.#flying?.key !== key;
-    return !this.#flying && this.#count() < this.#cells.length;
-  }
-
-  /** Place of the setup at hand, -1 for none. */
-  #here() {
-    if (!this.#start || this.#base() !== this.#of) return -1;
-    const { x, y, here } = this.#start;
-    const column = this.#placeOn(x, this.#asked.x, here.x);
-    const row = this.#placeOn(y, this.#asked.y, here.y);
-    return column < 0 || row < 0 ? -1 : column + row * x.values.length;
-  }
-
-  /** @param {import("./types.js").HeatAxis} axis @param {string} asked @param {number} here  of that text */
-  #placeOn({ name, values }, asked, here) {
-    const text = this.session.valueOf(name);
-    const place = values.findIndex(({ value }) => value === text);
-    return place >= 0 || text !== asked ? place : here;
-  }
-
-  async #fill() {
-    this.#stop();
-    const { x, y } = this.#knobs();
-    const { mission } = this.store.state;
-    const flying = { of: this.#base(), key: this.#key(), abort: new AbortController() };
-    const asked = { x: this.session.valueOf(x), y: this.session.valueOf(y) };
-    this.#flying = flying;
-    const chosen = new URLSearchParams({ x, y, ...(mission !== null && { mission }) });
-    try {
-      const url = `api/heatmap?${this.session.query}&${chosen}`;
-      /** @type {AsyncGenerator<import("./types.js").HeatLine, void, void>} */
-      const found = lines(url, { signal: flying.abort.signal });
-      for await (const line of found) {
-        if (this.#flying !== flying) return;
-        if (line.start) this.#begin(line.start, flying.of, asked);
-        if (line.cell) this.#cells[line.cell.x + line.cell.y * (this.#grid?.columns ?? 0)] = line.cell;
-        this.#soon();
-      }
-    } catch (reason) {
-      if (this.#flying !== flying) return;
-      this.#failed = { key: flying.key, why: reason instanceof Error ? reason.message : String(reason) };
-    }
-    this.#flying = null;
-    this.#follow();
-  }
-
-  /** Nobody looks, or at something else; what is missing is asked for when somebody does. */
-  #stop() {
-    this.#flying?.abort.abort();
-    this.#flying = null;
-    this.#failed = { key: "", why: "" };
-  }
-
-  /** @param {HeatStart} start @param {string} base @param {{x: string, y: string}} asked */
-  #begin(start, base, asked) {
-    const same = base === this.#of && JSON.stringify([start.x, start.y]) === JSON.stringify([this.#start?.x, this.#start?.y]);
-    this.#start = start;
-    this.#of = base;
-    this.#asked = asked;
-    if (same) return; // it goes on
+  /** Another grid is being filled: nothing of it is there yet. */
+  #begin() {
+    const { start } = this.filling;
+    if (!start) return;
     const focused = this.#grid?.hasFocus;
-    this.#cells = new Array(start.x.values.length * start.y.values.length).fill(undefined);
     this.#told = -1;
     this.#grid = new Grid(start, { load: (place) => this.#load(place), tell: (place) => this.#tell(place) });
     this.box.replaceChildren(this.#grid.element);
-    const here = this.#here();
+    setText(this.live, "Point at a cell to read it in full; a click or Enter loads it.");
+    const here = this.filling.here(this.#wish());
     this.#grid.aim(here);
     this.#grid.reveal(here);
     if (focused) this.#grid.focus();
-  }
-
-  #count() {
-    return this.#cells.filter((cell) => cell !== undefined).length;
   }
 
   /** At most once a frame, however fast the cells come. */
@@ -234,54 +166,60 @@ export class Heatmap {
   }
 
   #draw() {
-    const older = this.#start !== null && this.#base() !== this.#of;
-    setText(this.status, this.#progress(older));
+    setText(this.status, this.#progress());
     if (!this.#grid) return;
-    const { tile, figures, here, best: bestPlace } = this.#figures();
+    const { tile, figures, here, top } = this.#figures();
     const shades = levels(figures, tile.better);
     figures.forEach(({ text: figure }, place) => {
-      const cell = this.#cells[place];
+      const cell = this.filling.cells[place];
       const kind = !cell ? "pending" : cell.error === undefined ? "known" : "failed";
       const text = kind === "known" ? short(figure) : kind === "failed" ? "×" : "";
-      const look = { text, kind, level: shades[place] ?? null, here: place === here, best: place === bestPlace };
+      const look = { text, kind, level: shades[place] ?? null, here: place === here, best: place === top };
       this.#grid?.show(place, look);
     });
-    this.box.classList.toggle("older", older);
+    this.box.classList.toggle("older", !this.filling.isOf(this.#wish()));
     this.#drawLegend(tile);
     if (this.#told >= 0) this.#tell(this.#told);
   }
 
-  /** Of the metric that is chosen. */
+  /** Of the metric that is chosen; `top` is the place of the best. */
   #figures() {
-    const tile = /** @type {import("./types.js").Tile} */ (
-      this.session.lab.tiles.find(({ name }) => name === this.#metric)
-    );
-    const figures = Array.from(this.#cells, (cell) => ({
+    const { cells, columns } = this.filling;
+    const tile = /** @type {Tile} */ (this.session.lab.tiles.find(({ name }) => name === this.#metric));
+    const figures = Array.from(cells, (cell) => ({
       value: cell?.metrics?.[tile.name] ?? null,
       text: cell?.texts?.[tile.name] ?? "–",
     }));
-    const values = figures.map(({ value }) => value);
-    const here = this.#here();
-    const columns = this.#start?.x.values.length ?? 1;
-    const distance = (/** @type {number} */ place) =>
-      Math.abs((place % columns) - (here % columns)) + Math.abs(Math.floor(place / columns) - Math.floor(here / columns));
-    return { tile, figures, here, best: best(values, tile.better, distance) };
+    const here = this.filling.here(this.#wish());
+    const [column, row] = [here % columns, Math.floor(here / columns)];
+    const away = (/** @type {number} */ place) =>
+      Math.abs((place % columns) - column) + Math.abs(Math.floor(place / columns) - row);
+    const top = best(
+      figures.map(({ value }) => value),
+      tile.better,
+      away,
+    );
+    return { tile, figures, here, top };
   }
 
-  /** @param {boolean} older */
-  #progress(older) {
-    if (this.#failed.key === this.#key()) return this.#failed.why;
-    if (older && this.store.state.error) return "This setup can't be run: the grid is of the one before.";
-    if (older) return "This grid is of what was set before; it is filled again once the change is committed.";
-    const [done, all] = [this.#count(), this.#cells.length];
-    if (!all) return this.store.state.locked ? "The mission's question comes first." : "The first runs are on their way.";
-    const [seed] = this.#start?.seeds ?? [];
+  #progress() {
+    const { error, locked } = this.store.state;
+    const { start, cells, count } = this.filling;
+    const wish = this.#wish();
+    const whyNot = this.filling.whyNot(wish);
+    if (whyNot !== null) return whyNot;
+    if (locked) return "The mission's question comes first.";
+    if (!start) return "The first runs are on their way.";
+    if (!this.filling.isOf(wish) && error) return "This setup can't be run: the grid is of the one before.";
+    if (!this.filling.isOf(wish))
+      return "This grid is of what was set before; it is filled again once a change is committed.";
+    const [seed] = start.seeds;
     const runs = seed === undefined ? "One run per cell" : `One run per cell, with seed ${seed}`;
-    const count = done < all ? `${done} of ${all} are done.` : `All ${all} are done.`;
-    return `${runs}: its figures are those that the page shows once it is loaded. ${count}`;
+    const done = count < cells.length ? `${count} of ${cells.length} are done.` : `All ${count} are done.`;
+    return `${runs}: its figures are those that the page shows once it is loaded. ${done}`;
   }
 
-  /** @param {import("./types.js").Tile} tile */
+  /** @param {Tile} tile */
   #drawLegend({ better }) {
     const [from, to] = better === null ? ["lowest", "highest"] : ["worst", "best"];
     if (this.legend.dataset["of"] === from) return;
@@ -297,11 +235,10 @@ export class Heatmap {
 
   /** @param {number} place */
   #tell(place) {
-    const start = this.#start;
-    if (!start || place < 0) return;
+    const { start, cells, columns } = this.filling;
+    if (!start) return;
     this.#told = place;
-    const columns = start.x.values.length;
-    const { tile, here, best: bestPlace } = this.#figures();
+    const { tile, here, top } = this.#figures();
     const { payload, shown } = this.store.state;
     const now = shown === this.session.query ? payload?.header.tiles[tile.name]?.text : undefined;
     setText(
@@ -310,16 +247,16 @@ export class Heatmap {
         x: this.#named(start.x, place % columns),
         y: this.#named(start.y, Math.floor(place / columns)),
         label: tile.label,
-        cell: this.#cells[place],
+        cell: cells[place],
         metric: tile.name,
         here: place === here,
-        best: place === bestPlace,
+        best: place === top,
         now,
       }),
     );
   }
 
-  /** @param {import("./types.js").HeatAxis} axis @param {number} place */
+  /** @param {HeatAxis} axis @param {number} place */
   #named({ name, label, unit, values }, place) {
     const control = this.session.lab.controls.find((each) => each.name === name);
     const text = values[place]?.value ?? "";
@@ -329,11 +266,9 @@ export class Heatmap {
 
   /** @param {number} place */
   #load(place) {
-    const start = this.#start;
-    if (!start || this.#cells[place]?.error !== undefined || this.store.state.locked) return;
-    const columns = start.x.values.length;
-    const [x, y] = [start.x.values[place % columns], start.y.values[Math.floor(place / columns)]];
-    if (!x || !y) return;
+    const { start, cells, columns } = this.filling;
+    const [x, y] = [start?.x.values[place % columns], start?.y.values[Math.floor(place / columns)]];
+    if (!start || !x || !y || cells[place]?.error !== undefined || !this.filling.isOf(this.#wish())) return;
     this.session.replace({ ...this.store.state.changes, [start.x.name]: x.value, [start.y.name]: y.value });
   }
 }

@@ -42,11 +42,20 @@ export class Grid {
     const { x, y } = start;
     const top = h("tr", {}, h("td"), ...x.values.map(({ text }) => h("th", { scope: "col" }, text)));
     const rows = y.values.map(({ text }, row) =>
-      h("tr", {}, h("th", { scope: "row" }, text), ...x.values.map((_, column) => this.#cell(column + row * this.columns))),
+      h(
+        "tr",
+        {},
+        h("th", { scope: "row" }, text),
+        ...x.values.map((_, column) => this.#cell(column + row * this.columns)),
+      ),
     );
     this.table = h(
       "table",
-      { role: "grid", "aria-label": `${titleOf(x)} across, ${titleOf(y)} upwards`, keydown: (/** @type {KeyboardEvent} */ event) => this.#key(event) },
+      {
+        role: "grid",
+        "aria-label": `${titleOf(x)} across, ${titleOf(y)} upwards`,
+        keydown: (/** @type {KeyboardEvent} */ event) => this.#key(event),
+      },
       h("tbody", {}, ...rows.reverse(), top),
     );
     cssVar(this.table, "--columns", this.columns);

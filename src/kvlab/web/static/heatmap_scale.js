@@ -13,7 +13,9 @@ export const LEVELS = 7;
  * @returns {(number|null)[]}  from 0 to LEVELS - 1; null: no value, or all are the same
  */
 export function levels(figures, better) {
-  const known = figures.filter(({ value }) => value !== null).sort((one, other) => Number(one.value) - Number(other.value));
+  const known = figures
+    .filter(({ value }) => value !== null)
+    .sort((one, other) => Number(one.value) - Number(other.value));
   const ranks = [...new Set(known.map(({ text }) => text))];
   const last = ranks.length - 1;
   return figures.map(({ value, text }) => {
@@ -59,6 +61,9 @@ export function sentence({ x, y, label, cell, metric, here, best: isBest, now })
   if (!cell) return `${place}: not run yet.`;
   if (cell.error !== undefined) return `${place}: can't be run. ${cell.error}`;
   const figure = `${label} ${cell.texts?.[metric] ?? "–"}`;
-  const notes = [isBest ? "the best here" : "", here ? "this is the setup shown" : now === undefined ? "" : `now ${now}`];
+  const notes = [
+    isBest ? "the best here" : "",
+    here ? "this is the setup shown" : now === undefined ? "" : `now ${now}`,
+  ];
   return `${[`${place}: ${figure}`, ...notes.filter(Boolean)].join(", ")}.`;
 }
