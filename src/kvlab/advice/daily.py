@@ -1,7 +1,7 @@
 """Servers and GPUs for the rates of a day, when it is known what one server holds.
 
 The rule: servers = rate x (1 + headroom) / largest rate of one server, rounded up, at least one. Servers are
-independent and fed in turn, so each sees its share of the rate, if anything more evenly than one stream as thin. A burst
+independent and fed in turn, so each sees its share of the rate, if anything more evenly than a stream as thin. A burst
 that all users share is not averaged out: the scenario of the one server must have it. docs/planning.md, "A day".
 """
 

@@ -90,6 +90,24 @@ def test_so_does_vllm_before_v1(tmp_path: Path, prompt: int) -> None:
     assert costs.swap_is_cheaper(context) == (longer_ns < 0)
 
 
+def test_a_prefill_of_vllm_before_v1_holds_up_everybody(tmp_path: Path) -> None:
+    """As beside others in the lab; but here the step that computes it again runs for nobody else."""
+    blocks = 44
+    scenario = load("vllm-v0").replace(
+        trace=trace(tmp_path, (100, 400), (200, 30), (330, 60)),
+        num_gpu_blocks_override=blocks,
+        watermark=f"{2.5 / blocks:.6f}",
+        gpu_memory_utilization="0.9",
+        max_model_len=600,
+        step_time="linear",
+    )
+    longer_ns, context = swap_less_recompute(scenario)
+    costs = preempted(scenario, beside=1)
+    assert longer_ns == costs.swap_ns(context) - costs.recompute_ns(context)
+    whole_step_ns = 8_000_000 + 2 * 100_000 + (context + 1) * 60_000
+    assert costs.recompute_ns(context) == whole_step_ns
+
+
 def test_the_steps_of_a_recompute_under_v1(tmp_path: Path) -> None:
     scenario = load("vllm-v1").replace(
         trace=trace(tmp_path, (3000, 60), (3000, 60)),
