@@ -26,7 +26,8 @@ RECOMPUTE: Final = "recompute"
 _MOST_SCANNED: Final = 2**15
 _POINTS: Final = 192
 """Context lengths that are drawn."""
-_MOST_LENGTH: Final = 2**24
+_MOST_LENGTH: Final = 2**20
+"""Longer contexts are not looked at."""
 _SHOWN_LENGTHS: Final = (1_024, 8_192)
 _DOING: Final = {SWAP: "swapping", RECOMPUTE: "computing it again"}
 
