@@ -1,6 +1,6 @@
 """Writes what is made from the code: metrics.md, settings.md, tables of other pages; a picture on request.
 
-python docs/generate.py [--picture]     # with it also preemption-lab.png
+python docs/generate.py [--picture] [--cases]     # with them also pictures, and the public cases advised on anew
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ from kvlab.settings import NOT_SET, Setting
 from kvlab.sizing.accuracy import Check, activations, band, from_scratch, given_kv
 from kvlab.step_time.profiles import profiles
 from kvlab.step_time.roofline import efficiencies, unknown_band_percent, unknown_efficiency
+from kvlab.sweeps.workers import local
 from kvlab.units import GIB
+from kvlab.validation import advised
+from kvlab.validation.advised import FILE, QUESTIONS, ask, committed, to_json
 from kvlab.vllm_flag_table import FLAGS, FLAGS_OF_V0, SHORTS, Fate, Flag
 from kvlab.web import limits
 from kvlab.web.controls import CONTROLS, TILES, base
@@ -185,13 +188,7 @@ def table(heads: list[str], rows: list[list[str]]) -> list[str]:
 
 def lab_page() -> str:
     """The page of the labs as it is, with its tables made anew: each stands between two comments."""
-    text = (HERE / "lab.md").read_text(encoding="utf-8")
-    for name, make in LAB_TABLES.items():
-        start, end = f"<!-- {name}: made by docs/generate.py -->\n", f"<!-- end of {name} -->"
-        before, after = text.split(start)
-        _, rest = after.split(end)
-        text = before + start + "\n" + "\n".join(make()) + "\n\n" + end + rest
-    return text
+    return with_tables("lab.md", LAB_TABLES)
 
 
 def controls_table(lab: str) -> list[str]:
@@ -302,12 +299,33 @@ LAB_TABLES: dict[str, Callable[[], list[str]]] = {
 
 def step_time_page() -> str:
     """The page of step times, with the tables of profiles and of rooflines."""
-    text = (HERE / "step-time.md").read_text(encoding="utf-8")
-    for name, make in {"profiles": profiles_table, "rooflines": rooflines_table}.items():
+    return with_tables("step-time.md", {"profiles": profiles_table, "rooflines": rooflines_table})
+
+
+def advice_page() -> str:
+    """The page of advice, with what it said of public cases."""
+    return with_tables("advice.md", {"cases": advised_table})
+
+
+def with_tables(page: str, tables: Mapping[str, Callable[[], list[str]]]) -> str:
+    """A page with its tables made anew, each between two comments."""
+    text = (HERE / page).read_text(encoding="utf-8")
+    for name, make in tables.items():
         begin, end = f"<!-- {name}: made by docs/generate.py -->", f"<!-- end of {name} -->"
         before, rest = text.split(begin)
         text = before + "\n".join([begin, "", *make(), "", ""]) + rest[rest.index(end) :]
     return text
+
+
+def advised_table() -> list[str]:
+    """Each case: what was asked, what resolved it, and what was advised."""
+    rows = []
+    for question, said in zip(QUESTIONS, committed(), strict=True):
+        fixes = "<br>".join(f"{place}. `{text}` ({price})" for place, (text, price) in enumerate(said.fixes, 1))
+        cache = "full" if said.kv_is_bottleneck else f"not the bottleneck: {said.peak_kv_percent:g} % at most"
+        place = "" if question.is_it is None else "not advised" if said.place is None else str(said.place)
+        rows.append([said.id, f"`{said.slo}`", question.resolved, fixes or said.verdict, place, cache, question.why])
+    return table(["case", "asked", "what resolved it", "advised (points)", "place", "KV cache", ""], rows)
 
 
 def profiles_table() -> list[str]:
@@ -421,12 +439,17 @@ PAGES = {
     "lab.md": lab_page,
     "capacity.md": capacity_page,
     "step-time.md": step_time_page,
+    "advice.md": advice_page,
     "flags.md": flags_page,
 }
 
 
 def main(arguments: Iterable[str]) -> None:
     """Write the pages."""
+    if "--cases" in arguments:
+        with local() as run:
+            said = [ask(question, run) for question in QUESTIONS]
+        Path(advised.__file__).with_name(FILE).write_text(to_json(said), encoding="utf-8")
     for name, page in PAGES.items():
         (HERE / name).write_text(page(), encoding="utf-8")
     if "--picture" in arguments:
