@@ -34,7 +34,7 @@ _BARE: Final = re.compile(r"[<=≤]\s*[\d.]+\s*(,|\Z)")
 @click.command(cls=ScenarioCommand)
 @click.argument("scenario", metavar="[NAME|FILE]", required=False)
 @vllm_options
-@click.option("--largest", metavar="FIELD", help="The setting whose largest value is wanted: request_rate by default.")
+@click.option("--largest", metavar="FIELD", help="The setting whose largest value is wanted; by default the load.")
 @click.option("--least", metavar="FIELD", help="The setting whose least value is wanted, such as kv_memory_bytes.")
 @click.option("--step", metavar="VALUE", help="The answer is a multiple of it.")
 @click.option(
