@@ -191,7 +191,7 @@ def find_limit(
         limits={seed: None if found.good is None else search.value(found.good) for seed, found in brackets.items()},
         open_seeds=tuple(seed for seed, found in brackets.items() if found.good is not None and found.bad is None),
         probes=tuple(_probes(search, goals)),
-        step=setting.parse(shown(setting, width)),
+        step=setting.kind.parse(shown(setting, width), "step"),
         runs=search.runs,
     )
 

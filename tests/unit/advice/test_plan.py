@@ -183,6 +183,13 @@ def test_who_turns_requests_away_keeps_nothing_but_a_goal_about_it() -> None:
     assert less.answer < plan.answer
 
 
+def test_a_step_may_be_less_than_the_setting_can_be() -> None:
+    scenario = load("vllm-v1").replace(duration_ns="1 s", max_model_len=16)
+    goals = parse_goals("rejected<=9, unfinished<=9")
+    plan = find_limit(scenario, "max_model_len", goals, largest=False, seeds=(1,), executor=local(1))
+    assert (plan.step, plan.answer) == (1, 2)
+
+
 def test_small_rates_have_small_steps() -> None:
     scenario = small().replace(request_rate="0.4", duration_ns="10 s")
     plan = find_limit(scenario, "request_rate", parse_goals("ttft_p95<=999h"), seeds=(1,), executor=local(1))
