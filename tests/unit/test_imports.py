@@ -49,6 +49,7 @@ LAYERS = {
     "kvlab.vllm_print": 3,
     "kvlab.vllm_setup": 3,
     "kvlab.sweeps": 3,
+    "kvlab.price_file": 3,
     "kvlab.prices": 3,
     "kvlab.advice": 3,
     "kvlab.api": 4,
