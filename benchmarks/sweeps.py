@@ -37,7 +37,7 @@ class Pace(NamedTuple):
     cpu_s: float
     """Per scenario, of all processes."""
     wall_s: float
-    """Per scenario and worker."""
+    """Of one worker, per scenario."""
     overhead_ratio: float
     """CPU time beyond the engine's own, over that."""
 
@@ -69,7 +69,7 @@ def paces(lab: str, rounds: int, seeds: int, *, on_ray: bool) -> list[Pace]:
     count = len(_LOADS) * seeds
     least = {name: tuple(min(column) / count for column in zip(*found, strict=True)) for name, found in times.items()}
     return [
-        Pace(name, cpu_s, wall_s / ways.get(name, (1,))[0], cpu_s / least[ALONE][0] - 1)
+        Pace(name, cpu_s, wall_s * ways.get(name, (1,))[0], cpu_s / least[ALONE][0] - 1)
         for name, (cpu_s, wall_s) in least.items()
     ]
 

@@ -13,7 +13,7 @@ _BEGIN: Final = b'{"key":"'
 
 
 class Store:
-    """A file of outcomes that only grows. Torn and damaged lines count as missing; of two for a key, the later counts."""
+    """A file of outcomes that only grows. Torn and damaged lines count as missing; of two alike, the later counts."""
 
     def __init__(self, path: Path) -> None:
         """
