@@ -176,26 +176,37 @@ def test_a_killed_worker_is_replaced(tmp_path: Path) -> None:
     assert sweep.rows == undisturbed.rows
 
 
-def test_a_killed_sweep_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_a_sweep_whose_worker_and_then_itself_are_killed_goes_on_to_the_same_bytes(tmp_path: Path) -> None:
+    killed, whole = tmp_path / "killed", tmp_path / "whole"
     command = [
         sys.executable, "-m", "kvlab", "sweep", "preemption-lab", "--axis", "max_num_seqs=4:60:4", "--workers", "2",
-        "--quiet", "--out", str(tmp_path / "killed"),
+        "--num-requests", "150", "--quiet", "--out", str(killed),
     ]  # fmt: skip
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    path = tmp_path / "killed" / "results.jsonl"
-    while process.poll() is None and not (path.exists() and path.read_bytes().count(b"\n") >= 3):
-        time.sleep(0.01)
+
+    def kept() -> int:
+        path = killed / "results.jsonl"
+        return path.read_bytes().count(b"\n") if path.exists() else 0
+
+    def wait_for(count: int) -> None:
+        while process.poll() is None and kept() < count:
+            time.sleep(0.01)
+
+    wait_for(2)
+    for pid in _children(process.pid)[:1]:
+        os.kill(pid, signal.SIGKILL)
+    wait_for(4)
     process.kill()
     process.wait()
-    kept = path.read_bytes().count(b"\n")
-    assert kept >= 3
+    before = kept()
+    assert before >= 4
     done = subprocess.run(command, check=True, capture_output=True, text=True)
-    assert f"{kept} of them already there" in done.stdout or kept == 15
-    command[-1] = str(tmp_path / "whole")
-    subprocess.run(command, check=True, capture_output=True)
+    assert f"{before} of them already there" in done.stdout
+    base = load("preemption-lab").replace(num_requests=150)
+    run_sweep(base, points("max_num_seqs=4:60:4"), executor=local(1)).write(whole)  # type: ignore[arg-type]
     for name in ("sweep.parquet", "sweep.csv"):
-        assert (tmp_path / "killed" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
-    assert pq.read_table(tmp_path / "whole" / "sweep.parquet").num_rows == 15
+        assert (killed / name).read_bytes() == (whole / name).read_bytes()
+    assert pq.read_table(whole / "sweep.parquet").num_rows == 15
 
 
 def test_points_and_an_executor_from_python() -> None:
