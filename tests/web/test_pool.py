@@ -48,6 +48,14 @@ def is_alive(pid: int) -> bool:
     return True
 
 
+@pytest.mark.parametrize(("size", "spare"), [(1, 1), (2, 1), (8, 7)])
+def test_one_worker_at_least_is_kept_free_of_searches(size: int, spare: int) -> None:
+    async def body(pool: Pool) -> None:
+        assert pool.spare == spare
+
+    with_pool(size, body)
+
+
 def test_answers_go_to_who_asked() -> None:
     async def body(pool: Pool) -> None:
         seeds = [pool.do(job(seed=seed)) for seed in (1, 2, 3, 1)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import socket
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
@@ -17,6 +18,8 @@ _PORTS_TRIED: Final = 50
 _MAX_PORT: Final = 65_535
 _BACKLOG: Final = 128
 _SHUTDOWN_S: Final = 2
+_SWITCH_S: Final = 0.001
+"""Between threads of this process: one of a search may compute, and must not hold up the answers."""
 
 
 def serve_forever(host: str, port: int, ready: Callable[[str, int], None]) -> None:
@@ -35,6 +38,7 @@ def serve_forever(host: str, port: int, ready: Callable[[str, int], None]) -> No
         ws="none",
     )
     server = _LabServer(config, labs, lambda: ready(address, listener.getsockname()[1]))
+    sys.setswitchinterval(_SWITCH_S)
     with listener, suppress(KeyboardInterrupt):  # uvicorn ends in good order first, then passes Ctrl-C on
         server.run(sockets=[listener])
 

@@ -57,24 +57,25 @@ export function cardOf({ moves, cost, flags, effects, changes }, act) {
  * @param {boolean} both  whether there is an after
  */
 export function figures(caption, effects, both) {
-  const head = both ? ["Figure", "now", "then", "range"] : ["Figure", "now", "range"];
+  const ranged = effects.some(({ range, after }) => range !== after); // one seed has none
+  const head = ["Figure", "now", ...(both ? ["then"] : []), ...(ranged ? ["range"] : [])];
   return h(
     "table",
     { class: "figures" },
     h("caption", { class: "sr-only" }, caption),
     h("thead", {}, h("tr", {}, ...head.map((text) => h("th", { scope: "col" }, text)))),
-    h("tbody", {}, ...effects.map((effect) => rowOf(effect, both))),
+    h("tbody", {}, ...effects.map((effect) => rowOf(effect, both, ranged))),
   );
 }
 
-/** @param {Effect} effect @param {boolean} both */
-function rowOf({ label, limit, before, after, range, worse }, both) {
+/** @param {Effect} effect @param {boolean} both @param {boolean} ranged */
+function rowOf({ label, limit, before, after, range, worse }, both, ranged) {
   return h(
     "tr",
     { class: worse ? "worse" : null },
     h("th", { scope: "row" }, label, limit ? h("small", {}, limit) : null),
     h("td", {}, before),
     both ? h("td", {}, h("b", {}, after), worse ? h("small", {}, "worse") : null) : null,
-    h("td", {}, range === after ? "" : range),
+    ranged ? h("td", { class: "range" }, range === after ? "" : range) : null,
   );
 }
