@@ -11,6 +11,7 @@ from kvlab.advice.goals import Goal, check_goals
 from kvlab.advice.levers import FINEST
 from kvlab.advice.levers import levers as usual_levers
 from kvlab.advice.search import Lab, Search, Trial
+from kvlab.advice.served import paired_seeds
 from kvlab.errors import ConfigError
 from kvlab.prices import PRICES, Price
 from kvlab.scenarios import Scenario
@@ -45,7 +46,8 @@ def find_fixes(
     Args:
         goals: all must hold, with every seed.
         executor: who runs them.
-        seeds: of the traffic; by default three from the scenario's own on. Every change sees the same requests.
+        seeds: of the traffic; by default three from the scenario's own on. A trace has none: it is run once. Every
+            change sees the same requests, and turns away no more of them than before.
         levers: setting -> the only values to try; by default those of `kvlab.advice.levers`, and of numbers what lies
             between them.
         prices: what has none is left alone.
@@ -56,8 +58,7 @@ def find_fixes(
     if not goals:
         raise ConfigError("slo", "", "needs at least one limit")
     check_goals(goals, scenario)
-    first = scenario.traffic.seed
-    tried = tuple(seeds) or (first, first + 1, first + 2)
+    tried = paired_seeds(scenario, seeds, usual=3)
     lab = Lab(executor)
     base = Trial((), 0, scenario)
     lab.run([base], tried)
@@ -90,7 +91,7 @@ def find_fixes(
 
     if base.keeps(goals):
         return answer(HOLDS)
-    search = Search(lab, scenario, goals, tried, prices)
+    search = Search(lab, base, goals, tried, prices)
     given = usual_levers(scenario, int(max(base.values("peak_running")))) if levers is None else levers
     moves = {name: values for name, values in given.items() if name in prices}
     steps = FINEST if levers is None else {}
@@ -109,7 +110,7 @@ def find_fixes(
         good = search.first_sufficient(trials)
         if good is not None:
             keep(search.refined(good, values, steps[name]) if name in steps else good)
-        parts[name] = search.promising(base, trials)
+        parts[name] = search.promising(trials)
     below = min((trial.price for trial, _ in fixes), default=None)
     before = lab.runs
     for count in (2, 3):

@@ -89,23 +89,18 @@ def parse_goals(text: str) -> tuple[Goal, ...]:
 
 
 def check_goals(goals: Iterable[Goal], scenario: Scenario) -> None:
-    """Whether runs of this scenario can have the metrics at all.
+    """Whether runs of this scenario can have the metrics at all. Goodput is of requests that meet limits of their own.
 
     Raises:
         ConfigError: throughput in the window of traffic without one; goodput without limits of what is good.
     """
     for goal in goals:
         if goal.metric == _SHORT["throughput"] and scenario.window_ns is None:
-            raise ConfigError(
-                f"slo {goal.metric}", "no value",
-                "this traffic has no window in which it arrives: limit throughput_tokens_per_s instead",
-            )  # fmt: skip
+            remedy = "this traffic has no window in which it arrives: limit throughput_tokens_per_s instead"
+            raise ConfigError("slo", goal.metric, remedy)
         if goal.metric in _GOOD and scenario.slo == NO_LIMITS:
-            raise ConfigError(
-                f"slo {goal.metric}",
-                "no limits",
-                'say what a good request is, such as --set slo="ttft<=2s, tpot<=50ms"',
-            )
+            remedy = 'what is a good request? Give its limits, such as --good "ttft<=2s, tpot<=60ms"'
+            raise ConfigError("slo", goal.metric, f"{remedy}, or set the scenario's slo")
 
 
 def limit_of(metric: str, text: str, field: str) -> Fraction:

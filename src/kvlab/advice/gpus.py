@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
-from kvlab.advice.goals import Goal
-from kvlab.advice.plan import check_goodput, paired_seeds
-from kvlab.advice.served import TURNED_AWAY, keeps, turned_away
+from kvlab.advice.goals import Goal, check_goals
+from kvlab.advice.served import TURNED_AWAY, keeps, paired_seeds, turned_away
 from kvlab.errors import ConfigError, KvlabError
 from kvlab.scenarios import Scenario
 from kvlab.servers import LINEAR, VllmServer
@@ -125,7 +124,7 @@ def smallest_gpu(
         ConfigError: a lab, which has no GPU by name; KV memory or step times that are the same on every GPU.
         UnknownNameError: no such GPU.
     """
-    check_goodput(scenario, goals)
+    check_goals(goals, scenario)
     _check(scenario)
     chosen = paired_seeds(scenario, seeds, usual=3)
     wanted = list(dict.fromkeys(find_gpu(name).name for name in (gpus or gpu_names())))

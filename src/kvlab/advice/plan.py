@@ -13,10 +13,10 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
 from kvlab.advice.bisection import Bisection, Bracket, shown
-from kvlab.advice.goals import Goal
-from kvlab.advice.served import turned_away
+from kvlab.advice.goals import Goal, check_goals
+from kvlab.advice.served import paired_seeds, turned_away
 from kvlab.errors import ConfigError, KvlabError
-from kvlab.scenarios import NO_LIMITS, Scenario
+from kvlab.scenarios import Scenario
 from kvlab.setting_table import find_setting
 from kvlab.settings import COUNT, DURATION, FACTOR, RATE, RATIO, SIZE, Kind, Setting, Value
 from kvlab.sweeps.outcome import Outcome
@@ -35,7 +35,6 @@ _STEPS: Final[dict[Kind, Decimal]] = {
     SIZE: Decimal(64 * MIB),
 }
 """Smallest difference that matters, by kind of setting; of small rates a tenth or a hundredth of it."""
-_GOODPUT: Final = ("goodput_per_s", "good_ratio")
 _ALSO_SHOWN: Final = ("throughput_tokens_per_s", "peak_kv_usage_ratio")
 
 
@@ -166,7 +165,7 @@ def find_limit(
         ConfigError: a setting without numbers, or one that isn't set in this scenario; goodput without limits.
         UnknownNameError: no such setting.
     """
-    check_goodput(scenario, goals)
+    check_goals(goals, scenario)
     setting = find_setting(field, scenario.rules)
     start = scenario.settings()[field]
     if setting.kind not in _STEPS:
@@ -209,27 +208,6 @@ def default_field(scenario: Scenario) -> str:
     if traffic.trace is not None:
         return "trace_speed"
     return "max_concurrency" if traffic.arrivals == "closed-loop" else "request_rate"
-
-
-def paired_seeds(scenario: Scenario, seeds: Sequence[int], *, usual: int) -> tuple[int, ...]:
-    """The seeds to try: those given, else so many from the scenario's own on; its own alone where it draws nothing."""
-    first = scenario.traffic.seed
-    if "seed" in scenario.traffic.idle():
-        return (first,)
-    return tuple(seeds) or tuple(range(first, first + usual))
-
-
-def check_goodput(scenario: Scenario, goals: Sequence[Goal]) -> None:
-    """Goodput is of requests that meet limits of their own: without any, every request is good.
-
-    Raises:
-        ConfigError: a goal on goodput, and no limits in the scenario.
-    """
-    if scenario.slo == NO_LIMITS:
-        for goal in goals:
-            if goal.metric in _GOODPUT:
-                remedy = 'what is a good request? Give its limits, such as --good "ttft<=2s, tpot<=60ms"'
-                raise ConfigError("slo", goal.metric, f"{remedy}, or set the scenario's slo")
 
 
 def _usual_step(setting: Setting, start: Decimal) -> Decimal:

@@ -9,6 +9,7 @@ from math import ceil, floor
 from typing import Final
 
 from kvlab.advice.goals import Goal
+from kvlab.advice.served import turned_away
 from kvlab.errors import KvlabError
 from kvlab.prices import Price, cost_of
 from kvlab.scenarios import Scenario
@@ -108,10 +109,11 @@ class Search:
     """Trials of one scenario against one set of goals."""
 
     def __init__(
-        self, lab: Lab, scenario: Scenario, goals: Sequence[Goal], seeds: Sequence[int], prices: Mapping[str, Price]
+        self, lab: Lab, base: Trial, goals: Sequence[Goal], seeds: Sequence[int], prices: Mapping[str, Price]
     ) -> None:
         self._lab = lab
-        self._scenario = scenario
+        self._base = base
+        self._scenario = base.scenario
         self._goals = goals
         self._seeds = seeds
         self._prices = prices
@@ -159,15 +161,15 @@ class Search:
                 near = middle
         return good
 
-    def promising(self, base: Trial, tried: Iterable[Trial]) -> list[Value]:
+    def promising(self, tried: Iterable[Trial]) -> list[Value]:
         """Of one lever's values those that do not suffice, and don't make what is asked for only worse.
 
         A limit that does nothing alone, as another one binds, is among them: it may bind next.
         """
         found = []
         for trial in tried:
-            if trial.outcomes and not trial.keeps(self._goals):
-                gains = [_gain(trial, base, goal) for goal in self._goals]
+            if trial.outcomes and not self._will_do(trial):
+                gains = [_gain(trial, self._base, goal) for goal in self._goals]
                 if max(gains) > 0 or min(gains) == 0:
                     found.append(trial.change[0][1])
         return found
@@ -211,9 +213,16 @@ class Search:
     def _sufficient(self, trials: Sequence[Trial]) -> list[Trial]:
         """Those that keep the goals with every seed. The first seed alone rules most of them out."""
         self._lab.run(trials, self._seeds[:1])
-        left = [trial for trial in trials if trial.keeps(self._goals)]
+        left = [trial for trial in trials if self._will_do(trial)]
         self._lab.run(left, self._seeds[1:])
-        return [trial for trial in left if trial.keeps(self._goals)]
+        return [trial for trial in left if self._will_do(trial)]
+
+    def _will_do(self, trial: Trial) -> bool:
+        """All goals hold with every seed tried, and nobody is turned away who was not before."""
+        return trial.keeps(self._goals) and all(
+            turned_away(outcome.metrics or {}) <= turned_away(self._base.outcomes[seed].metrics or {})
+            for seed, outcome in trial.outcomes.items()
+        )
 
     def _trial(self, change: Change) -> Trial | None:
         try:

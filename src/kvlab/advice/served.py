@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from kvlab.advice.goals import Goal
+from kvlab.scenarios import Scenario
 
 TURNED_AWAY: Final = ("rejected", "unfinished")
 
@@ -24,3 +25,11 @@ def keeps(metrics: Mapping[str, Any] | None, goals: Sequence[Goal]) -> bool:
     if metrics is None or not all(goal.met_by(metrics) for goal in goals):
         return False
     return not turned_away(metrics) or any(goal.metric in TURNED_AWAY for goal in goals)
+
+
+def paired_seeds(scenario: Scenario, seeds: Sequence[int], *, usual: int) -> tuple[int, ...]:
+    """The seeds to try: those given, else so many from the scenario's own on; its own alone where it draws nothing."""
+    first = scenario.traffic.seed
+    if "seed" in scenario.traffic.idle():
+        return (first,)
+    return tuple(seeds) or tuple(range(first, first + usual))

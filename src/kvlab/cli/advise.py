@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from kvlab.cli.options import ScenarioCommand, setting_options, take_slo
+from kvlab.cli.options import ScenarioCommand, good_option, setting_options, take_slo
 from kvlab.cli.progress import RunCount
 from kvlab.cli.terminal import Terminal, columns, stdout_terminal
 from kvlab.cli.vllm import chosen, vllm_options
@@ -27,6 +27,7 @@ _SHOWN: Final = 3
 @click.command(cls=ScenarioCommand)
 @click.argument("scenario", metavar="NAME|FILE", required=False)
 @vllm_options
+@good_option
 @click.option("--levers", metavar="NAMES", help="Only these settings may change: max_num_seqs,watermark.")
 @click.option("--prices", metavar="FILE", help="A price table of your own, as docs/advice.md has it.")
 @click.option("--seeds", metavar="N", type=int, default=3, help="Every fix must hold with so many seeds (default 3).")
@@ -38,6 +39,7 @@ def advise(
     scenario: str | None,
     vllm: str | None,
     vllm_log: str | None,
+    good: str | None,
     levers: str | None,
     prices: str | None,
     seeds: int,
@@ -65,8 +67,7 @@ def advise(
 
     if not 1 <= seeds <= MAX_SEEDS:
         raise ConfigError("seeds", seeds, f"must be from 1 to {MAX_SEEDS}")
-    slo = take_slo(flags)
-    goals = parse_goals(slo)
+    goals = parse_goals(take_slo(flags, good))
     base, _ = chosen(scenario, vllm, vllm_log, flags, assignments)
     table = _prices(prices, levers, base)
     first = base.traffic.seed
@@ -131,7 +132,7 @@ def _fix(number: int, fix: Any, terminal: Terminal, *, with_figures: bool) -> li
     if fix.flags:
         lines.append(f"   vllm serve: {fix.flags}")
     if with_figures:
-        lines += [f"   {line}" for line in columns([_figures(effect) for effect in fix.effects], "<>>>")]
+        lines += [f"   {line}" for line in columns([_figures(effect) for effect in fix.effects], "<><>>")]
     elif fix.side_effects:
         worse = ", ".join(METRICS[effect.metric].label for effect in fix.side_effects)
         lines += textwrap.wrap(f"Worse: {worse}", terminal.width, initial_indent="   ", subsequent_indent="   ")
@@ -144,7 +145,7 @@ def _figures(effect: Any) -> list[str]:
         metric.format(value) for value in (effect.before, effect.after, effect.low, effect.high)
     )
     interval = "" if low == high else f"{low} to {high}"
-    return [metric.label, before, f"-> {after}", f"{interval}{'  worse' if effect.is_worse else ''}"]
+    return [metric.label, before, "->", after, f"{interval}{'  worse' if effect.is_worse else ''}"]
 
 
 def _small_print(advice: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
@@ -13,6 +14,7 @@ from kvlab.setting_table import RULES, SETTINGS
 from kvlab.settings import SWITCH, Setting
 
 _F = TypeVar("_F", bound=Callable[..., Any])
+_BARE: Final = re.compile(r"[<=≤]\s*[\d.]+\s*(,|\Z)")
 _EVENTS: Final = {flag: s for s in SETTINGS.values() if s.bare is not None for flag in (s.flag, *s.aliases)}
 _OWN: Final = "Options"
 _TRAFFIC: Final = "Traffic"
@@ -148,15 +150,24 @@ def _help(setting: Setting) -> str:
     return text if setting.bare is None else f"{text} Without a value: {setting.bare}."
 
 
-def take_slo(flags: dict[str, Any]) -> str:
-    """The limits on a whole run that `kvlab advise` and `kvlab plan` need, taken out of the settings.
+def good_option(function: _F) -> _F:
+    """Adds `--good`: the scenario's own slo, where `--slo` limits the whole run."""
+    text = 'What a good request meets, for goals on goodput: "ttft<=2s, tpot<=60ms".'
+    return click.option("--good", metavar="LIMITS", help=text)(function)
+
+
+def take_slo(flags: dict[str, Any], good: str | None) -> str:
+    """The limits on a whole run that `kvlab advise` and `kvlab plan` need; the settings get those of `--good`.
 
     Raises:
-        ConfigError: none were given.
+        ConfigError: none were given, or what is good lacks units: a bare number would be nanoseconds.
     """
-    slo = flags.pop("slo")
+    slo = flags["slo"]
     if slo is None:
         raise ConfigError("slo", None, 'is missing: what must hold? Such as --slo "gap_p99<=150ms, ttft_p95<=2s"')
+    if good is not None and _BARE.search(good):
+        raise ConfigError("good", good, 'needs units, such as "ttft<=2s, tpot<=60ms"')
+    flags["slo"] = good
     return str(slo)
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from kvlab.cli.options import ScenarioCommand, setting_options, take_slo
+from kvlab.cli.options import ScenarioCommand, good_option, setting_options, take_slo
 from kvlab.cli.progress import RunCount
 from kvlab.cli.terminal import stdout_terminal
 from kvlab.cli.vllm import chosen, origin_lines, vllm_options
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 
 MAX_SEEDS: Final = 100
 _RATE: Final = "request_rate"
-_BARE: Final = re.compile(r"[<=≤]\s*[\d.]+\s*(,|\Z)")
 
 
 @click.command(cls=ScenarioCommand)
@@ -37,9 +35,7 @@ _BARE: Final = re.compile(r"[<=≤]\s*[\d.]+\s*(,|\Z)")
 @click.option("--largest", metavar="FIELD", help="The setting whose largest value is wanted; by default the load.")
 @click.option("--least", metavar="FIELD", help="The setting whose least value is wanted, such as kv_memory_bytes.")
 @click.option("--step", metavar="VALUE", help="The answer is a multiple of it.")
-@click.option(
-    "--good", metavar="LIMITS", help='What a good request meets, for goals on goodput: "ttft<=2s, tpot<=60ms".'
-)
+@good_option
 @click.option("--smallest-gpu", is_flag=True, help="The smallest GPU, and the fewest, for the rate that is set.")
 @click.option("--gpus", metavar="NAMES", help="Only these, with --smallest-gpu: A100-80GB,H100-80GB,L40S.")
 @click.option(
@@ -96,8 +92,7 @@ def plan(
     if plot is not None:
         check_path(plot)
     _check_together(smallest_gpu, gpus, largest=largest, least=least, step=step, profile=profile, plot=plot)
-    goals = parse_goals(take_slo(flags))
-    flags["slo"] = _checked(good)
+    goals = parse_goals(take_slo(flags, good))
     base, origins = chosen(scenario, vllm, vllm_log, flags, assignments)
     field = (least or largest or default_field(base)).replace("-", "_")
     day = _day(profile, headroom, field, least)
@@ -130,13 +125,6 @@ def plan(
         read = [] if origins is None else ["", *origin_lines(origins, terminal)]
         click.echo(page + terminal.render(read), nl=False)
     return 0 if holds else 1
-
-
-def _checked(good: str | None) -> str | None:
-    """Limits with their units: a bare number would be nanoseconds, which hardly anybody means."""
-    if good is not None and _BARE.search(good):
-        raise ConfigError("good", good, 'needs units, such as "ttft<=2s, tpot<=60ms"')
-    return good
 
 
 def _check_together(smallest_gpu: bool, gpus: str | None, **others: str | None) -> None:

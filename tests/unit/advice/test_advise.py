@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
 
@@ -13,7 +14,7 @@ from kvlab.advice.goals import parse_goals
 from kvlab.advice.levers import LADDERS, levers
 from kvlab.errors import ConfigError
 from kvlab.missions import Mission, judge, missions_for
-from kvlab.prices import PRICES, price_of
+from kvlab.prices import PRICES, Flat, Price, price_of
 from kvlab.scenarios import load
 from kvlab.setting_table import LABS, RULES, SETTINGS
 from kvlab.sweeps.workers import local
@@ -125,7 +126,7 @@ def test_two_levers_together_where_that_is_cheaper() -> None:
 
 def test_a_limit_on_what_no_run_of_the_scenario_has_is_refused() -> None:
     counted = load("preemption-lab").replace(num_requests=20)
-    for text, remedy in (("throughput>=700", "throughput_tokens_per_s"), ("goodput>=1", "--set slo=")):
+    for text, remedy in (("throughput>=700", "throughput_tokens_per_s"), ("goodput>=1", "--good")):
         with pytest.raises(ConfigError, match=remedy):
             find_fixes(counted, parse_goals(text), seeds=(1,), executor=local(1))
 
@@ -157,3 +158,24 @@ def test_the_rate_of_a_trace_or_of_users_who_wait_is_no_lever() -> None:
     closed = load("preemption-lab").replace(arrivals="closed-loop", max_concurrency=8)
     assert "request_rate" not in levers(closed)
     assert levers(load("preemption-lab"))["request_rate"][0] == Decimal("3.1")
+
+
+def test_a_change_that_turns_requests_away_is_no_fix() -> None:
+    """A shorter max_tokens of what the engine takes would make everything fast, by refusing it."""
+    scenario = kvlab.scenario("vllm-v1", num_requests=40, request_rate=12, max_model_len=4096)
+    goals = parse_goals("e2e_p95<=10s")
+    advice = find_fixes(
+        scenario, goals, seeds=(1,), levers={"max_model_len": (600,)},
+        prices={"max_model_len": Price(rule=Flat(up=0, down=0), reason="Free.")}, executor=local(1),
+    )  # fmt: skip
+    refused = kvlab.simulate(scenario.replace(max_model_len=600), record=kvlab.METRICS).metrics
+    assert all(goal.met_by(refused.values()) for goal in goals)
+    assert refused.rejected > 0
+    assert advice.verdict == NOTHING
+
+
+def test_a_trace_is_run_once(tmp_path: Path) -> None:
+    trace = tmp_path / "trace.csv"
+    trace.write_text("arrived_at,prompt_tokens,output_tokens\n" + "".join(f"{n / 10},600,80\n" for n in range(40)))
+    advice = kvlab.advise(load("preemption-lab").replace(trace=str(trace)), "ttft_p95<=60s", workers=1)
+    assert (advice.verdict, advice.seeds, advice.runs) == (HOLDS, (1,), 1)
