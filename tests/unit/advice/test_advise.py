@@ -176,6 +176,6 @@ def test_a_change_that_turns_requests_away_is_no_fix() -> None:
 
 def test_a_trace_is_run_once(tmp_path: Path) -> None:
     trace = tmp_path / "trace.csv"
-    trace.write_text("arrived_at,prompt_tokens,output_tokens\n" + "".join(f"{n / 10},600,80\n" for n in range(40)))
+    trace.write_text("arrival_s,prompt_tokens,output_tokens\n" + "".join(f"{n / 10},600,80\n" for n in range(40)))
     advice = kvlab.advise(load("preemption-lab").replace(trace=str(trace)), "ttft_p95<=60s", workers=1)
     assert (advice.verdict, advice.seeds, advice.runs) == (HOLDS, (1,), 1)
