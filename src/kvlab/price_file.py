@@ -22,7 +22,9 @@ from kvlab.settings import NUMBERS
 from kvlab.strict_json import unique_keys
 
 MOST_POINTS: Final = 1_000_000
-_FORMS: Final = 'expected {"raise": N, "lower": N}, the same with "step", or {"to": [VALUES], "points": N, "otherwise": N}'
+_FORMS: Final = (
+    'expected {"raise": N, "lower": N}, the same with "step", or {"to": [VALUES], "points": N, "otherwise": N}'
+)
 
 
 def read_prices(path: str | Path) -> dict[str, Price]:

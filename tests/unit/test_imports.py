@@ -17,6 +17,7 @@ LAYERS = {
     "kvlab.errors": 0,
     "kvlab.units": 0,
     "kvlab.strict_json": 0,
+    "kvlab.tabular": 0,
     "kvlab.core": 1,
     "kvlab.version": 1,
     "kvlab.reference": 2,

@@ -13,6 +13,7 @@ from kvlab.metrics import METRICS
 from kvlab.prices import Price
 from kvlab.scenarios import Scenario
 from kvlab.setting_table import SETTINGS
+from kvlab.tabular import Tabular
 from kvlab.vllm_print import changed_flags
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ class Fix:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Advice:
+class Advice(Tabular):
     """What to do."""
 
     scenario: Scenario
@@ -157,10 +158,6 @@ class Advice:
             columns[name] = pa.array([getattr(effect, name) for _, _, effect in pairs], pa.float64())
         columns["worse"] = pa.array([effect.is_worse for _, _, effect in pairs], pa.bool_())
         return pa.table(columns)
-
-    def __dataframe__(self, nan_as_null: bool = False, allow_copy: bool = True) -> Any:
-        """The dataframe interchange protocol: pandas, polars and others read `table` directly."""
-        return self.table().__dataframe__(nan_as_null=nan_as_null, allow_copy=allow_copy)
 
 
 def fix_of(trial: Trial, base: Trial, goals: Sequence[Goal], prices: Mapping[str, Price]) -> Fix:

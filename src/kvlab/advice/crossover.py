@@ -16,6 +16,7 @@ from kvlab.errors import ConfigError
 from kvlab.scenarios import Scenario
 from kvlab.servers import VllmServer
 from kvlab.setting_table import VLLM_V1
+from kvlab.tabular import Tabular
 from kvlab.units import ceil_div, parse_bytes
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ class Range:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Crossover:
+class Crossover(Tabular):
     """The answer for one server."""
 
     scenario: Scenario
@@ -137,10 +138,6 @@ class Crossover:
         import pyarrow as pa
 
         return pa.Table.from_pylist(list(_rows(self)))
-
-    def __dataframe__(self, nan_as_null: bool = False, allow_copy: bool = True) -> Any:
-        """The dataframe interchange protocol."""
-        return self.table().__dataframe__(nan_as_null=nan_as_null, allow_copy=allow_copy)
 
     def plot(self, path: str | Path) -> Path:
         """Draws both costs, and the bandwidth of break-even, against the context length: .png, .svg or .html.

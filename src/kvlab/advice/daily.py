@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kvlab.errors import ConfigError, InputError
 from kvlab.scenarios import Scenario
+from kvlab.tabular import Tabular
 from kvlab.units import parse_decimal
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class Stretch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Daily:
+class Daily(Tabular):
     """What each part of a day needs."""
 
     stretches: tuple[Stretch, ...]
@@ -98,10 +99,6 @@ class Daily:
         import pyarrow as pa
 
         return pa.Table.from_pylist(self._rows())
-
-    def __dataframe__(self, nan_as_null: bool = False, allow_copy: bool = True) -> Any:
-        """The dataframe interchange protocol."""
-        return self.table().__dataframe__(nan_as_null=nan_as_null, allow_copy=allow_copy)
 
 
 def daily(

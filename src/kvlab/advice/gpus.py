@@ -21,6 +21,7 @@ from kvlab.sizing.gpus import Gpu, gpu_names
 from kvlab.sizing.gpus import gpu as find_gpu
 from kvlab.sweeps.outcome import Outcome
 from kvlab.sweeps.workers import Executor, at_work
+from kvlab.tabular import Tabular
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -63,7 +64,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GpuPlan:
+class GpuPlan(Tabular):
     """The answer, and everything smaller that was tried."""
 
     scenario: Scenario
@@ -99,10 +100,6 @@ class GpuPlan:
             del row["metrics"]
             rows.append(row | {name: candidate.metrics.get(name) for name in names})
         return pa.Table.from_pylist(rows)
-
-    def __dataframe__(self, nan_as_null: bool = False, allow_copy: bool = True) -> Any:
-        """The dataframe interchange protocol."""
-        return self.table().__dataframe__(nan_as_null=nan_as_null, allow_copy=allow_copy)
 
 
 def smallest_gpu(

@@ -21,6 +21,7 @@ from kvlab.setting_table import find_setting
 from kvlab.settings import COUNT, DURATION, FACTOR, RATE, RATIO, SIZE, Kind, Setting, Value
 from kvlab.sweeps.outcome import Outcome
 from kvlab.sweeps.workers import Executor, at_work
+from kvlab.tabular import Tabular
 from kvlab.units import MIB
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ class Probe:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class Plan(Tabular):
     """The answer, and how sure it is."""
 
     scenario: Scenario
@@ -125,10 +126,6 @@ class Plan:
             for name, middle in probe.metrics.items():
                 row |= {name: middle, f"{name}_low": probe.low[name], f"{name}_high": probe.high[name]}
             yield row | {"turned_away": probe.turned_away, "error": probe.error}
-
-    def __dataframe__(self, nan_as_null: bool = False, allow_copy: bool = True) -> Any:
-        """The dataframe interchange protocol: pandas, polars and others read a plan directly."""
-        return self.table().__dataframe__(nan_as_null=nan_as_null, allow_copy=allow_copy)
 
     def plot(self, path: str | Path) -> Path:
         """Draws the knee: every goal's metric against the setting, its limit, and the answer. .png, .svg or .html.

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from kvlab.errors import ConfigError, KvlabError
 from kvlab.scenarios import Scenario
@@ -20,6 +20,7 @@ from kvlab.sweeps.folder import claim
 from kvlab.sweeps.outcome import Outcome, key_of
 from kvlab.sweeps.store import Store
 from kvlab.sweeps.workers import Executor, at_work
+from kvlab.tabular import Tabular
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,7 +42,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sweep:
+class Sweep(Tabular):
     """The results, in the order of the points and, for each, of the seeds."""
 
     scenario: Scenario
@@ -57,10 +58,6 @@ class Sweep:
         from kvlab.sweeps.table import table
 
         return table(self)
-
-    def __dataframe__(self, nan_as_null: bool = False, allow_copy: bool = True) -> Any:
-        """The dataframe interchange protocol: pandas, polars and others read a sweep directly."""
-        return self.table().__dataframe__(nan_as_null=nan_as_null, allow_copy=allow_copy)
 
     def write(self, folder: str | Path) -> tuple[Path, ...]:
         """Writes sweep.parquet and sweep.csv.
