@@ -183,8 +183,9 @@ def plan(
     step: object = None,
     seeds: int | Sequence[int] = 5,
     workers: int | None = None,
+    every_seed: bool = False,
 ) -> Plan:
-    """How far a setting can go within a service level: the largest request_rate, or another setting's largest or least.
+    """How far a setting can go within a service level: the largest load, or another setting's largest or least value.
 
     >>> found = plan("preemption-lab", "ttft_p95<=2s", seeds=1, workers=1)
     >>> found.answer, found.interval
@@ -192,16 +193,18 @@ def plan(
 
     Args:
         goals: limits on metrics of a run, such as "gap_p99<=150ms, ttft_p95<=2s".
-        largest, least: the setting; request_rate's largest value by default.
+        largest, least: the setting; by default the largest request_rate, of a trace trace_speed, and of a closed loop
+            max_concurrency.
         step: the answer is a multiple of it.
         seeds: each has a limit of its own.
         workers: processes; by default one per processor.
+        every_seed: tries every seed at all values around the limits, for a drawing of the knee.
     Raises:
-        ConfigError: both largest and least, or a setting that can't be planned.
+        ConfigError: both largest and least, a setting that can't be planned, or goodput without limits.
         UnknownNameError: no such setting or metric.
     """
     from kvlab.advice.goals import parse_goals
-    from kvlab.advice.plan import find_limit
+    from kvlab.advice.plan import default_field, find_limit
     from kvlab.sweeps.workers import local
 
     if largest is not None and least is not None:
@@ -211,12 +214,13 @@ def plan(
     with local(workers) as run:
         return find_limit(
             base,
-            least or largest or "request_rate",
+            least or largest or default_field(base),
             parse_goals(goals),
             largest=least is None,
             seeds=range(first, first + seeds) if isinstance(seeds, int) else seeds,
             step=step,
             executor=run,
+            every_seed=every_seed,
         )
 
 
