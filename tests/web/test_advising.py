@@ -145,7 +145,8 @@ def test_what_goes_wrong_later_is_the_last_line(client: httpx.Client, server: Se
     assert first == {"start": {}}
     assert set(last["error"]) == {"field", "value", "limit", "message"}
     assert last["error"]["field"] == "max_num_seqs"
-    assert "this is a bug" in lines_of(client, "/api/late")[-1]["error"]["message"]
+    bug = lines_of(client, "/api/late", headers={"Connection": "close"})[-1]
+    assert "this is a bug" in bug["error"]["message"]
     assert eventually(lambda: server._streams.count == 0)
 
 
@@ -166,7 +167,7 @@ def test_there_is_a_limit_of_searches(client: httpx.Client, server: Server) -> N
         assert refused.headers["retry-after"] == "1"
         assert refused.json()["error"]["limit"] == MOST_SEARCHES
     assert eventually(lambda: server._streams.count == 0)
-    assert lines_of(client, "/api/late")
+    assert lines_of(client, "/api/late?user=1")
 
 
 def test_a_newer_search_of_the_same_page_ends_the_older(client: httpx.Client, server: Server) -> None:
@@ -177,7 +178,7 @@ def test_a_newer_search_of_the_same_page_ends_the_older(client: httpx.Client, se
     ):
         lines = begun(older)
         begun(others)
-        lines_of(client, "/api/late", headers=me)  # of another kind
+        lines_of(client, "/api/late?user=1", headers=me)  # of another kind
         with client.stream("GET", "/api/endless", headers=me) as newer:
             begun(newer)
             last = json.loads(list(lines)[-1])

@@ -205,7 +205,7 @@ def _texts(advice: Advice) -> list[str]:
         )
     if not advice.complete:
         texts.append(
-            f"The search for combinations stopped at its limit of {MOST_RUNS:,} runs: there may be cheaper ones. "
-            "`kvlab advise` searches on."
+            f"The search for combinations stopped at its limit of {MOST_RUNS:,} runs: there may be "
+            f"{'cheaper ones' if advice.fixes else 'one that works'}. The command kvlab advise searches further."
         )
     return texts

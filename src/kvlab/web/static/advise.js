@@ -1,7 +1,7 @@
 /** "What is the cheapest fix?": limits that somebody writes, and the fixes that the server finds, as it finds them. */
 
 import { ApiError, queryOf } from "./api.js";
-import { cardOf, figures } from "./advise_cards.js";
+import { cardOf, nowOf } from "./advise_cards.js";
 import { AdviseForm, confirmAnswer } from "./advise_form.js";
 import { byId, h, setText } from "./dom.js";
 import { lines } from "./lines.js";
@@ -11,7 +11,7 @@ import { say } from "./toast.js";
 /** @typedef {import("./types.js").AdviceLine} AdviceLine */
 /** @typedef {import("./types.js").AdviceDone} AdviceDone */
 /** @typedef {import("./types.js").Changes} Changes */
-/** What was asked: the setup that fixes start from. @typedef {{query: string, changes: Changes, mission: string|null}} Asked */
+/** The setup that fixes start from. @typedef {{query: string, changes: Changes, mission: string|null}} Asked */
 
 export class Advise {
   /** @type {Asked|null} */
@@ -169,14 +169,14 @@ export class Advise {
   /** @param {AdviceDone} done */
   #finish({ texts, fixes, nearest, now, runs, verdict }) {
     const focused = document.activeElement;
-    const cards = fixes.map((fix) => this.#cards.get(keyOf(fix)) ?? { fix, card: this.#card(fix) });
+    const shown = nearest ? [nearest] : fixes;
+    const cards = shown.map((fix) => this.#cards.get(keyOf(fix)) ?? { fix, card: this.#card(fix) });
     this.#cards = new Map(cards.map((known) => [keyOf(known.fix), known]));
     this.list.replaceChildren(...cards.map(({ card }) => card));
     if (focused instanceof HTMLElement && this.list.contains(focused)) focused.focus(); // it was moved, and lost it
     setText(this.count, `${runs} runs`);
     this.answer.replaceChildren(...texts.map((text) => h("p", {}, text)));
-    if (verdict === "holds" || nearest) this.answer.append(figures("The setup as it is", now, false));
-    if (nearest) this.list.replaceChildren(this.#card(nearest));
+    if (verdict !== "fix") this.answer.append(...nowOf(now));
     setText(this.live, texts.join(" "));
     this.#say();
   }
@@ -233,7 +233,7 @@ export class Advise {
 
   /** @param {unknown} reason */
   #fail(reason) {
-    const error = reason instanceof ApiError ? reason : new ApiError(`The page can't show this answer: ${String(reason)}`);
+    const error = reason instanceof ApiError ? reason : new ApiError(`This can't be shown: ${String(reason)}`);
     setText(this.count, "");
     this.form.showProblem(error.message, error.field === "goals");
   }

@@ -11,8 +11,9 @@ import { copy } from "./toast.js";
  * @param {{apply: () => void, compare: () => void}} act
  */
 export function cardOf({ moves, cost, flags, effects, changes }, act) {
+  const arrow = () => [h("span", { "aria-hidden": "true" }, "→"), h("span", { class: "sr-only" }, "to")];
   const title = moves.map(({ label, before, after }) =>
-    h("span", {}, `${label}: ${before} `, h("span", { "aria-hidden": "true" }, "→"), h("span", { class: "sr-only" }, "to"), ` ${after}`),
+    h("span", {}, `${label}: ${before} `, ...arrow(), ` ${after}`),
   );
   const reasons = [...new Set(moves.map(({ reason }) => reason))];
   const settings = Object.entries(changes).map(([name, text]) => h("code", {}, `${name} = ${text}`));
@@ -38,7 +39,16 @@ export function cardOf({ moves, cost, flags, effects, changes }, act) {
           "p",
           { class: "fix-flags" },
           h("span", {}, "In vLLM: ", h("code", {}, flags)),
-          h("button", { type: "button", class: "quiet", "aria-label": `Copy the flags of ${named}`, click: () => copy(flags, "Flags copied.") }, "Copy"),
+          h(
+            "button",
+            {
+              type: "button",
+              class: "quiet",
+              "aria-label": `Copy the flags of ${named}`,
+              click: () => copy(flags, "Flags copied."),
+            },
+            "Copy",
+          ),
         )
       : null,
     h(
@@ -50,13 +60,22 @@ export function cardOf({ moves, cost, flags, effects, changes }, act) {
   );
 }
 
+/** The setup as it is: what has limits, and the rest for who asks. @param {Effect[]} now */
+export function nowOf(now) {
+  const limited = now.filter(({ limit }) => limit);
+  return [
+    figures("The setup as it is", limited, false),
+    h("details", {}, h("summary", {}, "All figures"), figures("All figures of the setup", now, false)),
+  ];
+}
+
 /**
  * Figures before and after, and the smallest to the largest of the seeds.
  * @param {string} caption
  * @param {Effect[]} effects
  * @param {boolean} both  whether there is an after
  */
-export function figures(caption, effects, both) {
+function figures(caption, effects, both) {
   const ranged = effects.some(({ range, after }) => range !== after); // one seed has none
   const head = ["Figure", "now", ...(both ? ["then"] : []), ...(ranged ? ["range"] : [])];
   return h(

@@ -3,7 +3,8 @@
 import { ApiError, CLIENT, NO_ANSWER, ask, errorOf } from "./api.js";
 
 /**
- * The lines, as they come. A newer request of this page to the same address ends an older one; so does leaving the loop.
+ * The lines, as they come. A newer request of this page to the same address ends an older one; so does leaving the
+ * loop.
  * @template T
  * @param {string} url
  * @param {{signal?: AbortSignal, headers?: Record<string, string>}} [options]
