@@ -31,6 +31,7 @@ _SHOWN: Final = 3
 @click.option("--levers", metavar="NAMES", help="Only these settings may change: max_num_seqs,watermark.")
 @click.option("--prices", metavar="FILE", help="A price table of your own, as docs/advice.md has it.")
 @click.option("--seeds", metavar="N", type=int, default=3, help="Every fix must hold with so many seeds (default 3).")
+@click.option("--most-runs", metavar="N", type=int, help="Of combinations of settings (default 500).")
 @click.option("--workers", metavar="N", type=int, help="Processes; by default one per processor.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 @click.option("--quiet", "-q", is_flag=True, help="No progress on stderr.")
@@ -43,6 +44,7 @@ def advise(
     levers: str | None,
     prices: str | None,
     seeds: int,
+    most_runs: int | None,
     workers: int | None,
     as_json: bool,
     quiet: bool,
@@ -60,19 +62,28 @@ def advise(
     Single settings first, then two together where that is cheaper. Prices are points: a flag is cheap, memory costs
     money, FP8 risks quality, turning users away is dearest. Exit status 1 if nothing helps.
     """
-    from kvlab.advice.advise import find_fixes
+    from kvlab.advice.advise import MOST_RUNS, find_fixes
     from kvlab.advice.answer import NOTHING
     from kvlab.advice.goals import parse_goals
     from kvlab.sweeps.workers import local
 
     if not 1 <= seeds <= MAX_SEEDS:
         raise ConfigError("seeds", seeds, f"must be from 1 to {MAX_SEEDS}")
+    if most_runs is not None and most_runs < 0:
+        raise ConfigError("most_runs", most_runs, "must be at least 0")
     goals = parse_goals(take_slo(flags, good))
     base, _ = chosen(scenario, vllm, vllm_log, flags, assignments)
     table = _prices(prices, levers, base)
     first = base.traffic.seed
     with local(workers) as run, RunCount(run, quiet=quiet) as counted:
-        advice = find_fixes(base, goals, seeds=range(first, first + seeds), executor=counted, prices=table)
+        advice = find_fixes(
+            base,
+            goals,
+            seeds=range(first, first + seeds),
+            executor=counted,
+            prices=table,
+            most_runs=MOST_RUNS if most_runs is None else most_runs,
+        )
     if as_json:
         click.echo(json.dumps(advice.to_dict(), indent=2, ensure_ascii=False))
     else:
@@ -151,4 +162,6 @@ def _figures(effect: Any) -> list[str]:
 def _small_print(advice: Any) -> str:
     seeds = "one seed" if len(advice.seeds) == 1 else f"{len(advice.seeds)} seeds"
     text = f"{advice.runs:,} runs; every fix holds with {seeds}, each change on the same requests."
-    return text if advice.complete else f"{text} The search for pairs stopped at its limit: there may be a cheaper one."
+    if advice.complete:
+        return text
+    return f"{text} The search for pairs stopped at its limit, which --most-runs raises: there may be a cheaper one."

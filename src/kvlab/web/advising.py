@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from kvlab.advice.advise import find_fixes
+from kvlab.advice.advise import MOST_RUNS, find_fixes
 from kvlab.advice.answer import FIX, HOLDS, Advice, Effect, Fix
 from kvlab.advice.goals import Goal, parse_goals
+from kvlab.advice.served import paired_seeds
 from kvlab.errors import ConfigError, UnknownNameError
 from kvlab.metrics import METRICS
 from kvlab.missions import MISSIONS
@@ -26,8 +27,6 @@ from kvlab.web.queries import FindTrace, scenario_of
 from kvlab.web.streams import Emit, Work
 
 SEEDS: Final = 3
-MOST_RUNS: Final = 600
-"""Of combinations: minutes on a small machine. `kvlab advise` goes on for longer."""
 LIMITS: Final[dict[str, tuple[str, ...]]] = {
     PREEMPTION_LAB: (
         "preemptions_per_1000<=10", "itl_p99<=150ms", "ttft_p95<=2s", "ttft_p95<=10s", "paused<=0.5%",
@@ -69,12 +68,7 @@ def advising(fields: dict[str, str], find_trace: FindTrace) -> Work:
     goals = _goals(text)
     scenario = scenario_of(fields, find_trace).scenario
     levers = None if mission is None else _levers(mission)
-    first = scenario.traffic.seed
-    seeds = (
-        range(first, first + 1)
-        if mission is not None or scenario.traffic.trace is not None
-        else range(first, first + SEEDS)
-    )
+    seeds = paired_seeds(scenario, (), usual=SEEDS if mission is None else 1)
 
     def work(emit: Emit, executor: Executor) -> None:
         emit({"start": {"goals": [goal.text for goal in goals], "seeds": len(seeds), "note": _note(len(seeds))}})
@@ -84,7 +78,6 @@ def advising(fields: dict[str, str], find_trace: FindTrace) -> Work:
             executor=executor,
             seeds=seeds,
             levers=levers,
-            most_runs=MOST_RUNS,
             found=lambda fix: emit({"fix": _fix(fix, scenario, goals)}),
         )
         emit({"done": _done(advice)})
@@ -206,6 +199,8 @@ def _texts(advice: Advice) -> list[str]:
     if not advice.complete:
         texts.append(
             f"The search for combinations stopped at its limit of {MOST_RUNS:,} runs: there may be "
-            f"{'cheaper ones' if advice.fixes else 'one that works'}. The command kvlab advise searches further."
+            f"{'cheaper ones' if advice.fixes else 'one that works'}. `kvlab advise --most-runs` searches further."
         )
+    if advice.crossover is not None and advice.preempts:
+        texts.append(f"Swap or recompute: {advice.crossover.text}")
     return texts
