@@ -13,10 +13,11 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
+from statistics import median
 from threading import Event, Thread
 from typing import Any, NamedTuple
 
-from benchmarks.measure import peak_mib
+from benchmarks.measure import NS_PER_S, peak_mib
 from kvlab.core.engine import simulate
 from kvlab.metrics import summarize
 from kvlab.scenarios import Scenario, load
@@ -26,7 +27,6 @@ from kvlab.sweeps.workers import Crew, Executor, local
 
 ALONE = "engine alone"
 _PROC = Path("/proc")
-_TICKS_PER_S = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 _EVERY_S = 0.1
 
 
@@ -39,11 +39,11 @@ class Pace(NamedTuple):
     wall_s: float
     """Of one worker, per scenario."""
     overhead_ratio: float
-    """CPU time beyond the engine's own, over that."""
+    """CPU time beyond the engine's own in the same round, over that."""
 
 
 def paces(lab: str, rounds: int, seeds: int, *, on_ray: bool) -> list[Pace]:
-    """Every way in turn on the same scenarios, four loads with so many seeds; the least of `rounds` rounds.
+    """Every way in turn on the same scenarios, four loads with so many seeds; medians of `rounds` rounds.
 
     The engine alone is measured beside each kind of workers: a Ray takes some time even when it has nothing to do.
     """
@@ -67,10 +67,15 @@ def paces(lab: str, rounds: int, seeds: int, *, on_ray: bool) -> list[Pace]:
             for name, run in runs.items():
                 times.setdefault(name, []).append(_timed(run, _tree_cpu_s))
     count = len(_LOADS) * seeds
-    least = {name: tuple(min(column) / count for column in zip(*found, strict=True)) for name, found in times.items()}
     return [
-        Pace(name, cpu_s, wall_s * ways.get(name, (1,))[0], cpu_s / least[ALONE][0] - 1)
-        for name, (cpu_s, wall_s) in least.items()
+        Pace(
+            name=name,
+            cpu_s=median(cpu_s for cpu_s, _ in found) / count,
+            wall_s=median(wall_s for _, wall_s in found) / count * ways.get(name, (1,))[0],
+            overhead_ratio=median(cpu_s / alone_s for (cpu_s, _), (alone_s, _) in zip(found, times[ALONE], strict=True))
+            - 1,
+        )
+        for name, found in times.items()
     ]
 
 
@@ -115,11 +120,9 @@ def tree() -> list[int]:
 
 
 def _tree_cpu_s() -> float:
-    ticks = 0
-    for pid in tree():
-        fields = _read(_PROC / str(pid) / "stat").rpartition(")")[2].split()
-        ticks += sum(int(field) for field in fields[11:13])
-    return ticks / _TICKS_PER_S
+    """Of this process, and of all threads below it that still are."""
+    below = [path for pid in tree()[1:] for path in (_PROC / str(pid) / "task").glob("*/schedstat")]
+    return time.process_time() + sum(int((_read(path).split() or ["0"])[0]) for path in below) / NS_PER_S
 
 
 def _read(path: Path) -> str:

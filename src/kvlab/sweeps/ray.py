@@ -31,6 +31,8 @@ _STORE_BYTES: Final = 128 * 2**20
 """Of the Ray that is started here: outcomes are small."""
 _MOST_AT_ONCE: Final = 8
 """Scenarios in one task of Ray, once a sweep is long: a task costs some milliseconds, a small scenario no more."""
+_SHARE: Final = 8
+"""A task has at most an eighth of what a processor has done so far: the last ones end at about the same time."""
 _LEAST_IN_FLIGHT: Final = 16
 """Tasks handed to Ray, so that a cluster that grows on demand sees a demand."""
 _NO_RAY: Final = "can't connect to Ray there (a cluster that asks for a token needs RAY_AUTH_MODE=token here)"
@@ -112,11 +114,11 @@ class _Cluster(Crew):
         again: deque[Task] = deque()
         deaths: Counter[int] = Counter()
         pending: dict[Any, list[Task]] = {}
-        done, width = 0, self._width()
+        done, slots = 0, self._slots()
         try:
             while True:
-                while len(pending) < width:
-                    size = min(_MOST_AT_ONCE, 1 + done // (4 * width))
+                while len(pending) < (self._workers or max(_LEAST_IN_FLIGHT, 2 * slots)):
+                    size = min(_MOST_AT_ONCE, 1 + done // (_SHARE * slots))
                     some = [again.popleft()] if again else list(islice(rest, size))
                     if not some:
                         break
@@ -131,8 +133,8 @@ class _Cluster(Crew):
                     again.extend(task for task in some if deaths[task[0]] < LIVES)
                     yield from ((number, gave_up()) for number, _ in some if deaths[number] == LIVES)
                     continue
-                if done // width != (done := done + len(some)) // width:
-                    width = self._width()  # a cluster grows and shrinks
+                if done // _LEAST_IN_FLIGHT != (done := done + len(some)) // _LEAST_IN_FLIGHT:
+                    slots = self._slots()  # a cluster grows and shrinks
                 for (number, _), outcome in zip(some, outcomes, strict=True):
                     yield number, outcome
         finally:
@@ -140,11 +142,9 @@ class _Cluster(Crew):
                 with contextlib.suppress(Exception):
                     self._ray.cancel(ref, force=True)
 
-    def _width(self) -> int:
-        """Tasks in flight."""
-        if self._workers is not None:
-            return self._workers
-        return max(_LEAST_IN_FLIGHT, 2 * int(self._ray.cluster_resources().get("CPU", 0)))
+    def _slots(self) -> int:
+        """Tasks that can run at a time."""
+        return self._workers or max(1, int(self._ray.cluster_resources().get("CPU", 0)))
 
     def _submit(self, some: Sequence[Task]) -> Any:
         message = pickle.dumps([scenario for _, scenario in some], protocol=pickle.HIGHEST_PROTOCOL)
