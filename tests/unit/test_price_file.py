@@ -35,7 +35,8 @@ def test_rows_are_changed_and_settings_taken_out(tmp_path: Path) -> None:
 
 
 def test_advice_asks_that_table(tmp_path: Path) -> None:
-    path = written(tmp_path, '{"headroom_blocks": null, "kv_cache_dtype": {"to": ["fp8"], "points": 0, "otherwise": 9}}')
+    fp8 = '{"to": ["fp8"], "points": 0, "otherwise": 9}'
+    path = written(tmp_path, f'{{"headroom_blocks": null, "kv_cache_dtype": {fp8}}}')
     advice = kvlab.advise("preemption-lab", "gap_max<=150ms", seeds=1, workers=1, prices=read_prices(path))
     assert (advice.fixes[0].text, advice.fixes[0].price) == ("kv_cache_dtype=fp8", 0)
     assert "headroom_blocks" not in {name for fix in advice.fixes for name, _ in fix.change}
