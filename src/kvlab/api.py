@@ -13,7 +13,7 @@ from kvlab.errors import ConfigError
 from kvlab.scenarios import Scenario, load
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from kvlab.advice.answer import Advice
     from kvlab.advice.plan import Plan
@@ -81,7 +81,7 @@ def sweep(
     scenario: Scenario | str | Path,
     *,
     points: Iterable[Mapping[str, object]] | None = None,
-    seeds: int | Sequence[int] = 1,
+    seeds: int | Iterable[int] = 1,
     sample: int | None = None,
     workers: int | None = None,
     executor: Executor | None = None,
@@ -105,17 +105,19 @@ def sweep(
         overwrite: whether another sweep in that folder may be replaced.
         axes: setting -> values, or a text such as "16,32", "2:8:0.5" or "log(8, 256, 6)".
     Raises:
-        ConfigError: a value that can't work, no axis, too many runs, or another sweep in the folder.
+        ConfigError: a value that can't work, no axis, no seeds, too many runs, or another sweep in the folder.
         UnknownNameError: no such setting.
         OutputError: the folder can't be written.
     """
     from kvlab.sweeps.axes import axis_of, grid, hypercube
     from kvlab.sweeps.points import points_of
+    from kvlab.sweeps.seeds import seeds_of
     from kvlab.sweeps.sweep import run_sweep
     from kvlab.sweeps.workers import local
 
     base = scenario if isinstance(scenario, Scenario) else _load(scenario)
     first = base.traffic.seed
+    tried = seeds_of(seeds, first)
     if points is not None:
         if axes or sample is not None:
             raise ConfigError("points", ", ".join(axes) or f"sample={sample}", "are in place of axes: give either")
@@ -131,7 +133,7 @@ def sweep(
         return run_sweep(
             base,
             wanted,
-            seeds=range(first, first + seeds) if isinstance(seeds, int) else seeds,
+            seeds=tried,
             executor=run,
             folder=None if folder is None else Path(folder),
             overwrite=overwrite,
@@ -142,9 +144,10 @@ def advise(
     scenario: Scenario | str | Path,
     goals: str,
     *,
-    seeds: int | Sequence[int] = 3,
+    seeds: int | Iterable[int] = 3,
     workers: int | None = None,
     prices: Mapping[str, Price] | None = None,
+    levers: Iterable[str] | None = None,
 ) -> Advice:
     """The cheapest changes of settings that keep a service level, with every seed.
 
@@ -157,21 +160,26 @@ def advise(
         seeds: so many from the scenario's seed on, or these.
         workers: processes; by default one per processor.
         prices: in place of `kvlab.prices.PRICES`; `kvlab.price_file.read_prices` reads a file.
+        levers: only these settings may change, such as ["max_num_seqs", "watermark"].
     Raises:
-        ConfigError: goals that can't be read, or a scenario that can't run.
-        UnknownNameError: no such metric; names the nearest.
+        ConfigError: goals that can't be read, no seeds, or a scenario that can't run.
+        UnknownNameError: no such metric, or no such lever of this scenario; names the nearest.
     """
     from kvlab.advice.advise import find_fixes
     from kvlab.advice.goals import parse_goals
+    from kvlab.price_file import for_levers
     from kvlab.prices import PRICES
+    from kvlab.sweeps.seeds import seeds_of
     from kvlab.sweeps.workers import local
 
     base = scenario if isinstance(scenario, Scenario) else _load(scenario)
-    first = base.traffic.seed
+    limits = parse_goals(_checked_goals(goals))
+    tried = seeds_of(seeds, base.traffic.seed)
     table = PRICES if prices is None else prices
-    tried = range(first, first + seeds) if isinstance(seeds, int) else seeds
+    if levers is not None:
+        table = for_levers(table, levers, base)
     with local(workers) as run:
-        return find_fixes(base, parse_goals(goals), seeds=tried, executor=run, prices=table)
+        return find_fixes(base, limits, seeds=tried, executor=run, prices=table)
 
 
 def plan(
@@ -181,7 +189,7 @@ def plan(
     largest: str | None = None,
     least: str | None = None,
     step: object = None,
-    seeds: int | Sequence[int] = 5,
+    seeds: int | Iterable[int] = 5,
     workers: int | None = None,
     every_seed: bool = False,
 ) -> Plan:
@@ -196,28 +204,30 @@ def plan(
         largest, least: the setting; by default the largest request_rate, of a trace trace_speed, and of a closed loop
             max_concurrency.
         step: the answer is a multiple of it.
-        seeds: each has a limit of its own.
+        seeds: so many from the scenario's seed on, or these; each has a limit of its own.
         workers: processes; by default one per processor.
         every_seed: tries every seed at all values around the limits, for a drawing of the knee.
     Raises:
-        ConfigError: both largest and least, a setting that can't be planned, or goodput without limits.
+        ConfigError: both largest and least, a setting that can't be planned, goodput without limits, or no seeds.
         UnknownNameError: no such setting or metric.
     """
     from kvlab.advice.goals import parse_goals
     from kvlab.advice.plan import default_field, find_limit
+    from kvlab.sweeps.seeds import seeds_of
     from kvlab.sweeps.workers import local
 
     if largest is not None and least is not None:
         raise ConfigError("least", least, "give either largest or least")
     base = scenario if isinstance(scenario, Scenario) else _load(scenario)
-    first = base.traffic.seed
+    limits = parse_goals(_checked_goals(goals))
+    tried = seeds_of(seeds, base.traffic.seed)
     with local(workers) as run:
         return find_limit(
             base,
             least or largest or default_field(base),
-            parse_goals(goals),
+            limits,
             largest=least is None,
-            seeds=range(first, first + seeds) if isinstance(seeds, int) else seeds,
+            seeds=tried,
             step=step,
             executor=run,
             every_seed=every_seed,
@@ -228,6 +238,12 @@ def _load(name_or_path: object) -> Scenario:
     if not isinstance(name_or_path, str | Path):
         raise ConfigError("scenario", name_or_path, "expected kvlab.scenario(...), a preset's name or a file")
     return load(str(name_or_path))
+
+
+def _checked_goals(goals: object) -> str:
+    if not isinstance(goals, str):
+        raise ConfigError("goals", goals, 'expected limits as a text, such as "gap_p99<=150ms, ttft_p95<=2s"')
+    return goals
 
 
 def compare(*runs: Run) -> Comparison:

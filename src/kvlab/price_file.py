@@ -11,12 +11,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
 
 from kvlab.errors import ConfigError, UnknownNameError
 from kvlab.prices import PRICES, Flat, PerStep, Price, Rule, To
+from kvlab.scenarios import Scenario
 from kvlab.setting_table import SETTINGS
 from kvlab.settings import NUMBERS
 from kvlab.strict_json import unique_keys
@@ -51,6 +53,31 @@ def read_prices(path: str | Path) -> dict[str, Price]:
         else:
             prices[name] = _price(name, row)
     return prices
+
+
+def for_levers(prices: Mapping[str, Price], names: Iterable[str], scenario: Scenario) -> dict[str, Price]:
+    """The rows of these settings alone: without a price nothing else may change.
+
+    Raises:
+        ConfigError: no name at all.
+        UnknownNameError: advice doesn't move such a setting in this scenario; names the nearest that it does.
+    """
+    from kvlab.advice.levers import levers
+
+    usual = [name for name in levers(scenario) if name in prices]
+    wanted = [_lever(name) for name in ((names,) if isinstance(names, str) else names)]
+    for name in wanted:
+        if name not in usual:
+            raise UnknownNameError("lever of this scenario", name, usual)
+    if not wanted:
+        raise ConfigError("levers", "none", f"name at least one of {', '.join(usual)}")
+    return {name: prices[name] for name in wanted}
+
+
+def _lever(name: object) -> str:
+    if not isinstance(name, str):
+        raise ConfigError("levers", name, 'expected settings\' names, such as ["max_num_seqs", "watermark"]')
+    return name.strip().lstrip("-").replace("-", "_")
 
 
 def _price(name: str, row: object) -> Price:

@@ -109,6 +109,15 @@ def _parse_quantity(text: object, field: str, units: dict[str, int], bare: str, 
     return int(value)
 
 
+def counted(count: int, what: str) -> str:
+    """A number with what it is of: "1 run", "2,000 runs".
+
+    >>> counted(1, "run"), counted(2000, "run")
+    ('1 run', '2,000 runs')
+    """
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
 def format_duration(ns: int | Fraction | None) -> str:
     """A duration with three significant digits, in the unit a person would choose; "–" for None.
 

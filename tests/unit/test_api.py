@@ -72,3 +72,35 @@ def test_the_public_names_are_there_and_others_are_not() -> None:
         kvlab.simulatte  # noqa: B018
     with pytest.raises(UnknownNameError, match="did you mean"):
         kvlab.scenario("preemtion-lab")
+
+
+@pytest.mark.parametrize("seeds", [0, [], "3", [5, 5], [-1], 1.5])
+def test_seeds_that_are_none_are_refused_before_anything_runs(seeds: object) -> None:
+    for call in (
+        lambda: kvlab.sweep("preemption-lab", max_num_seqs=[8], seeds=seeds),  # type: ignore[arg-type]
+        lambda: kvlab.advise("preemption-lab", "ttft_p95<=2s", seeds=seeds),  # type: ignore[arg-type]
+        lambda: kvlab.plan("preemption-lab", "ttft_p95<=2s", seeds=seeds),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(ConfigError) as caught:
+            call()
+        assert caught.value.field == "seeds"
+
+
+def test_what_is_no_goal_and_no_number_of_workers_is_refused() -> None:
+    for goals in (None, 5, ["ttft_p95<=2s"]):
+        with pytest.raises(ConfigError, match=r"goals = .*expected limits as a text"):
+            kvlab.advise("preemption-lab", goals)  # type: ignore[arg-type]
+        with pytest.raises(ConfigError, match=r"goals = .*expected limits as a text"):
+            kvlab.plan("preemption-lab", goals)  # type: ignore[arg-type]
+    for workers in ("2", 1.0, True, 0):
+        with pytest.raises(ConfigError, match=r"workers = .*from 1 to 256"):
+            kvlab.sweep("preemption-lab", max_num_seqs=[8], workers=workers)  # type: ignore[arg-type]
+
+
+def test_advice_moves_only_the_levers_that_are_named() -> None:
+    found = kvlab.advise("preemption-lab", "gap_max<=150ms", levers=["headroom_blocks"], seeds=1, workers=1)
+    assert {name for fix in found.fixes for name, _ in fix.change} == {"headroom_blocks"}
+    with pytest.raises(UnknownNameError, match="headroom_blocks"):
+        kvlab.advise("preemption-lab", "gap_max<=150ms", levers=["headroom_block"])
+    with pytest.raises(ConfigError, match="name at least one"):
+        kvlab.advise("preemption-lab", "gap_max<=150ms", levers=[])

@@ -183,8 +183,8 @@ def hypercube(axes: Iterable[Axis], count: int, seed: int) -> Iterator[dict[str,
     """
     from kvlab.workloads.streams import Stream
 
-    if not 1 <= count <= MAX_RUNS:
-        raise ConfigError("sample", count, f"must be from 1 to {MAX_RUNS:,}")
+    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MAX_RUNS:
+        raise ConfigError("sample", count, f"must be a whole number from 1 to {MAX_RUNS:,}")
     axes = list(axes)
     names = _names_of(axes)
     orders = []

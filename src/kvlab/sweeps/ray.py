@@ -20,7 +20,7 @@ from typing import Any, Final
 from kvlab.errors import ConfigError
 from kvlab.scenarios import Scenario
 from kvlab.sweeps.outcome import Outcome
-from kvlab.sweeps.workers import LIVES, MAX_WORKERS, Crew, Task, answer, gave_up
+from kvlab.sweeps.workers import LIVES, Crew, Task, answer, check_workers, gave_up
 from kvlab.version import __version__
 
 HERE: Final = "local"
@@ -52,10 +52,9 @@ def ray_executor(address: str | None = None, workers: int | None = None) -> Crew
             here; by default what RAY_ADDRESS says, else "local": one of its own on this machine.
         workers: tasks at a time; by default as many as the cluster has processors.
     Raises:
-        ConfigError: Ray isn't installed, there is none at that address, or workers are not 1 to `MAX_WORKERS`.
+        ConfigError: Ray isn't installed, there is none at that address, or workers are no number of workers.
     """
-    if workers is not None and not 1 <= workers <= MAX_WORKERS:
-        raise ConfigError("workers", workers, f"must be from 1 to {MAX_WORKERS}")
+    check_workers(workers)
     for name, value in _QUIET.items():
         os.environ.setdefault(name, value)
     try:

@@ -21,6 +21,7 @@ from kvlab.sweeps.outcome import Outcome, key_of
 from kvlab.sweeps.store import Store
 from kvlab.sweeps.workers import Executor, at_work
 from kvlab.tabular import Tabular
+from kvlab.units import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,7 +42,7 @@ class Row:
     outcome: Outcome
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Sweep(Tabular):
     """The results, in the order of the points and, for each, of the seeds."""
 
@@ -52,6 +53,19 @@ class Sweep(Tabular):
     rows: tuple[Row, ...]
     reused: int
     """Outcomes that were there already."""
+
+    def __repr__(self) -> str:
+        points = len({tuple(row.settings.values()) for row in self.rows})
+        failed = self.num_failed
+        return (
+            f"<Sweep {self.scenario.name}: {counted(len(self.rows), 'run')} of {counted(points, 'point')} along "
+            f"{', '.join(self.names)}{f'; {failed:,} failed' if failed else ''}>"
+        )
+
+    @property
+    def num_failed(self) -> int:
+        """Runs that were impossible."""
+        return sum(row.outcome.error is not None for row in self.rows)
 
     def table(self) -> pa.Table:
         """One row per run: varied settings, seed, every metric, error. Settings are as `kvlab` writes them."""

@@ -55,15 +55,21 @@ class Crew(ABC):
         self.close()
 
 
+def check_workers(workers: object) -> None:
+    """Raises `ConfigError` unless this is a number of workers, or None."""
+    is_whole = isinstance(workers, int) and not isinstance(workers, bool)
+    if workers is not None and not (is_whole and 1 <= workers <= MAX_WORKERS):  # type: ignore[operator]
+        raise ConfigError("workers", workers, f"must be a whole number from 1 to {MAX_WORKERS}")
+
+
 def local(workers: int | None = None) -> Crew:
     """Processes on this machine: one per processor, or as many as asked for; 1 runs in this process.
 
     Raises:
-        ConfigError: not between 1 and `MAX_WORKERS`.
+        ConfigError: not a whole number between 1 and `MAX_WORKERS`.
     """
+    check_workers(workers)
     count = os.cpu_count() or 1 if workers is None else workers
-    if not 1 <= count <= MAX_WORKERS:
-        raise ConfigError("workers", count, f"must be from 1 to {MAX_WORKERS}")
     return _ThisProcess() if count == 1 else _Processes(count)
 
 
