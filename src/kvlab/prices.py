@@ -131,7 +131,7 @@ PRICES: Final[dict[str, Price]] = {
     ),
     "max_num_seqs": Price(
         rule=Flat(up=1, down=2),
-        reason="A flag; under a lower limit users wait in the queue.",
+        reason="A flag; under a lower limit users wait in the queue, under a higher one every step takes longer.",
     ),
     "max_tokens": Price(
         rule=Flat(up=1, down=2),
@@ -165,6 +165,10 @@ PRICES: Final[dict[str, Price]] = {
         rule=To(values=(), price=1, others=1),
         reason="A flag; a larger budget makes every step with prefill longer, a smaller one the first token later.",
     ),
+    "prefill_budget_tokens": Price(
+        rule=To(values=(), price=1, others=1),
+        reason="A flag; a larger budget makes every step with prefill longer, a smaller one the first token later.",
+    ),
     "long_prefill_token_threshold": Price(
         rule=To(values=(), price=1, others=1),
         reason="A flag; long prompts take more steps.",
@@ -184,6 +188,10 @@ PRICES: Final[dict[str, Price]] = {
     "request_rate": Price(
         rule=PerStep(step=Decimal("0.5"), up=0, down=10),
         reason="A lower rate means that users are turned away.",
+    ),
+    "trace_speed": Price(
+        rule=PerStep(step=Decimal("0.1"), up=0, down=10),
+        reason="A slower trace means that users are turned away.",
     ),
     "max_concurrency": Price(
         rule=PerStep(step=8, up=0, down=10),

@@ -83,11 +83,13 @@ def test_the_words_of_the_table() -> None:
         "kv_cache_dtype": "To fp8: 8 points; otherwise: free",
         "watermark": "Raise it: 1 point per started 5 %; lower it: free",
         "max_num_batched_tokens": "Change it: 1 point",
+        "prefill_budget_tokens": "Change it: 1 point",
         "long_prefill_token_threshold": "Change it: 1 point",
         "scheduler_reserve_full_isl": "Change it: 1 point",
         "enable_prefix_caching": "Change it: 1 point",
         "tensor_parallel_size": "Raise it: 40 points; lower it: free",
         "request_rate": "Raise it: free; lower it: 10 points per started 0.5 requests/s",
+        "trace_speed": "Raise it: free; lower it: 10 points per started 0.1",
         "max_concurrency": "Raise it: free; lower it: 10 points per started 8 users",
     }
 

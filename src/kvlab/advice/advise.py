@@ -11,10 +11,12 @@ from kvlab.advice.goals import Goal, check_goals
 from kvlab.advice.levers import FINEST
 from kvlab.advice.levers import levers as usual_levers
 from kvlab.advice.search import Lab, Search, Trial
-from kvlab.advice.served import paired_seeds
+from kvlab.advice.served import paired_seeds, turned_away
+from kvlab.core.config import PreemptionLabConfig
 from kvlab.errors import ConfigError
 from kvlab.prices import PRICES, Price
 from kvlab.scenarios import Scenario
+from kvlab.servers import VllmServer
 from kvlab.setting_table import BLOCK_TABLE_LAB
 from kvlab.settings import Value
 from kvlab.sweeps.workers import Executor
@@ -24,7 +26,7 @@ Found = Callable[[Fix], None]
 MOST_RUNS: Final = 500
 """Of combinations of levers; then the search says that it stopped."""
 MOST_FIXES: Final = 8
-_FULL: Final = 0.97
+FULL: Final = 0.97
 """A pool that was never so full is no bottleneck."""
 
 
@@ -65,8 +67,11 @@ def find_fixes(
     problem = next((outcome.error for outcome in base.outcomes.values() if outcome.error is not None), None)
     if problem is not None:
         raise ConfigError("scenario", scenario.name, problem)
+    _check_served(base)
     usage = max(base.values("peak_kv_usage_ratio"))
-    bottleneck = usage >= _FULL or max(base.values("preemptions")) > 0 or _waits_for_a_range(base)
+    full = FULL * (1 - _kept_free(scenario))
+    bottleneck = usage >= full or max(base.values("preemptions")) > 0 or _waits_for_a_range(base)
+    refused = max(turned_away(outcome.metrics or {}) for outcome in base.outcomes.values())
 
     def fix(trial: Trial) -> Fix:
         return fix_of(trial, base, goals, prices)
@@ -81,6 +86,7 @@ def find_fixes(
             verdict=verdict,
             kv_is_bottleneck=bottleneck,
             peak_kv_usage=usage,
+            turned_away=refused,
             now=effects_of(base, base, goals),
             fixes=tuple(fixes),
             nearest=None if nearest is None else fix(nearest),
@@ -126,6 +132,30 @@ def find_fixes(
     nearest = min(alone, key=lambda trial: trial.missed(goals), default=None)
     lab.run([] if nearest is None else [nearest], tried)
     return answer(NOTHING, nearest=nearest, complete=complete)
+
+
+def _check_served(base: Trial) -> None:
+    """Whether there is anything to be mended.
+
+    Raises:
+        ConfigError: no request arrives, or none is finished.
+    """
+    if not max(base.values("arrived")):
+        raise ConfigError("scenario", base.scenario.name, "no request arrives: give it a longer duration or a rate")
+    if not max(base.values("finished")):
+        raise ConfigError(
+            "scenario", base.scenario.name, "finishes none of its requests: each needs more KV cache than there is, or "
+            "more tokens than max_model_len",
+        )  # fmt: skip
+
+
+def _kept_free(scenario: Scenario) -> float:
+    """Share of the pool that admissions leave free: where they do, it is as good as full before."""
+    config = scenario.engine_config()
+    if isinstance(config, PreemptionLabConfig):
+        return config.headroom_blocks / config.num_gpu_blocks
+    server = scenario.server
+    return float(server.watermark) if isinstance(server, VllmServer) else 0.0
 
 
 def _waits_for_a_range(base: Trial) -> bool:

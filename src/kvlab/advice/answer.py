@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 TILES: Final = (
     "throughput_tokens_per_s", "mean_ttft_ns", "p50_ttft_ns", "p95_ttft_ns", "p99_ttft_ns", "p99_gap_ns", "p95_tpot_ns",
     "p95_e2e_ns", "max_gap_ns", "preemptions_per_1000", "paused_ratio", "recomputed_tokens", "peak_kv_usage_ratio",
-    "mean_running",
+    "mean_running", "output_tokens",
 )  # fmt: skip
 """What a fix is told by, besides the goals."""
 _WORSE: Final = 0.05
@@ -95,7 +95,7 @@ class Fix:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Advice(Tabular):
     """What to do."""
 
@@ -108,6 +108,8 @@ class Advice(Tabular):
     """Whether requests were preempted, the pool was full, or nobody found a range in it that was long enough."""
     peak_kv_usage: float
     """Largest over the seeds, a ratio of 1."""
+    turned_away: int
+    """Requests of the scenario as it is that are rejected or never end, most over the seeds: they are in no figure."""
     now: tuple[Effect, ...]
     """The scenario as it is, after being the same as before."""
     fixes: tuple[Fix, ...]
@@ -119,6 +121,10 @@ class Advice(Tabular):
     runs: int
     complete: bool
     """False: the search for pairs stopped at its limit."""
+
+    def __repr__(self) -> str:
+        first = f", the first {self.fixes[0].text}" if self.fixes else ""
+        return f"<Advice on {self.scenario.name}: {self.verdict}, {len(self.fixes)} fixes{first}; {self.runs:,} runs>"
 
     @property
     def preempts(self) -> bool:
@@ -134,6 +140,7 @@ class Advice(Tabular):
             "verdict": self.verdict,
             "kv_is_bottleneck": self.kv_is_bottleneck,
             "peak_kv_usage_ratio": self.peak_kv_usage,
+            "turned_away": self.turned_away,
             "now": [{"metric": e.metric, "value": e.before, "low": e.low, "high": e.high} for e in self.now],
             "fixes": [fix.to_dict() for fix in self.fixes],
             "nearest": None if self.nearest is None else self.nearest.to_dict(),

@@ -25,16 +25,25 @@ def _raise_to(*values: Value) -> Ladder:
     return lambda now: [value for value in values if value > now]
 
 
-def _lower_to(*values: Value) -> Ladder:
-    return lambda now: [value for value in values if value < now]
-
-
 def _other(*values: Value) -> Ladder:
     return lambda now: [value for value in values if value != now]
 
 
 def _plus(*steps: int) -> Ladder:
     return lambda now: [now + step for step in steps]
+
+
+def _and_less(more: Ladder) -> Ladder:
+    """Also three quarters of it, half, a quarter, none: what is kept free can be too much."""
+    return lambda now: [
+        *more(now),
+        *(now * quarters // 4 if isinstance(now, int) else now * quarters / 4 for quarters in (3, 2, 1, 0)),
+    ]
+
+
+def _nearest(*values: int) -> Ladder:
+    """By their ratio to what is set."""
+    return lambda now: sorted(values, key=lambda value: max(value / now, now / value))
 
 
 def _less_rate(now: Decimal) -> list[Value]:
@@ -47,38 +56,44 @@ def _seqs(now: int) -> list[int]:
     return [value for value in (*down, now * 3 // 2, *(now * 2**power for power in range(1, 6))) if value >= 1]
 
 
-_BUDGETS: Final = (512, 1024, 2048, 4096, 8192, 16384)
 LADDERS: Final[dict[str, Ladder]] = {
     "preemption_mode": _other("recompute", "swap"),
     "allocator": _other("paged"),
     "block_size": _other(16, 32, 8),
     "max_num_seqs": _seqs,
-    "headroom_blocks": _plus(16, 32, 64, 128, 256, 512),
-    "watermark": _raise_to(*map(Decimal, ("0.01", "0.02", "0.03", "0.05", "0.1"))),
+    "headroom_blocks": _and_less(_plus(16, 32, 64, 128, 256, 512)),
+    "watermark": _and_less(_raise_to(*map(Decimal, ("0.01", "0.02", "0.03", "0.05", "0.1")))),
     "gpu_memory_utilization": _raise_to(*map(Decimal, ("0.91", "0.92", "0.93", "0.94", "0.95", "0.96", "0.97"))),
     "kv_memory_bytes": _plus(*(step * GIB // 2 for step in range(1, 17))),
     "kv_cache_memory_bytes": _plus(*(step * GIB for step in (1, 2, 4, 8, 16))),
     "swap_space_bytes": _plus(4 * GIB, 8 * GIB, 16 * GIB),
     "kv_cache_dtype": _other("fp8"),
     "max_tokens": lambda now: [now * 3 // 4, now // 2, now // 4, now // 8, now // 16],
-    "max_num_batched_tokens": lambda now: sorted(_BUDGETS, key=lambda value: max(value / now, now / value)),
+    "max_num_batched_tokens": _nearest(512, 1024, 2048, 4096, 8192, 16384),
+    "prefill_budget_tokens": _nearest(128, 256, 512, 1024, 2048),
     "long_prefill_token_threshold": _other(2048, 1024, 512),
     "scheduler_reserve_full_isl": _other(True),
     "enable_prefix_caching": _other(True),
     "tensor_parallel_size": lambda now: [now * 2, now * 4],
     "request_rate": _less_rate,
+    "trace_speed": lambda now: [now * percent / 100 for percent in range(90, 0, -10)],
     "max_concurrency": _lower(90, 80, 70, 60, 50, 40, 30, 20, 10),
 }
 """Setting -> its ladder. Every one of them has a price in `kvlab.prices`."""
 FINEST: Final[dict[str, int | Decimal]] = {
     "max_num_seqs": 1,
-    "headroom_blocks": 8,
+    "headroom_blocks": 1,
     "watermark": Decimal("0.001"),
     "gpu_memory_utilization": Decimal("0.005"),
     "kv_memory_bytes": GIB // 8,
     "kv_cache_memory_bytes": GIB // 4,
     "swap_space_bytes": GIB,
+    "max_tokens": 32,
+    "max_num_batched_tokens": 256,
+    "prefill_budget_tokens": 64,
+    "long_prefill_token_threshold": 256,
     "request_rate": Decimal("0.1"),
+    "trace_speed": Decimal("0.01"),
     "max_concurrency": 1,
 }
 """Setting -> the smallest difference worth telling; the others go in steps of their ladders only."""
@@ -90,11 +105,11 @@ def levers(scenario: Scenario, peak_running: int | None = None) -> dict[str, tup
     Args:
         peak_running: sequences that ran at once, at most; a max_num_seqs above it does nothing.
     """
-    now = _in_force(scenario)
+    now = in_force(scenario)
     alike = scenario.engine_config()
     found = {}
     for name in [setting.name for setting in settings_of(scenario.rules) if setting.name in LADDERS]:
-        if now[name] is None or (name == "request_rate" and not _has_a_rate(now)):
+        if now[name] is None or not _acts(now, name):
             continue
         tried = LADDERS[name](now[name])
         if name == "max_num_seqs" and peak_running is not None and peak_running < scenario.server.max_num_seqs:
@@ -109,7 +124,7 @@ def levers(scenario: Scenario, peak_running: int | None = None) -> dict[str, tup
     return found
 
 
-def _in_force(scenario: Scenario) -> dict[str, object]:
+def in_force(scenario: Scenario) -> dict[str, object]:
     """Settings; the token budget that is left to the engine as the engine has it."""
     settings = scenario.settings()
     if isinstance(scenario.server, VllmServer) and settings["max_num_batched_tokens"] is None:
@@ -124,8 +139,11 @@ def _is_fair(now: Mapping[str, object], name: str, value: Value) -> bool:
     return not (name == "block_size" and "gpu" in now and value == 8)
 
 
-def _has_a_rate(settings: Mapping[str, object]) -> bool:
-    return settings["trace"] is None and settings["arrivals"] != "closed-loop"
+def _acts(now: Mapping[str, object], name: str) -> bool:
+    """A trace has a speed; a rate has neither a trace nor users who wait."""
+    if name == "trace_speed":
+        return now["trace"] is not None
+    return name != "request_rate" or (now["trace"] is None and now["arrivals"] != "closed-loop")
 
 
 def _can_be(scenario: Scenario, name: str, value: Value, alike: object) -> bool:

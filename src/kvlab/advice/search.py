@@ -9,6 +9,7 @@ from math import ceil, floor
 from typing import Final
 
 from kvlab.advice.goals import Goal
+from kvlab.advice.levers import in_force
 from kvlab.advice.served import turned_away
 from kvlab.errors import KvlabError
 from kvlab.prices import Price, cost_of
@@ -114,6 +115,7 @@ class Search:
         self._lab = lab
         self._base = base
         self._scenario = base.scenario
+        self._now = in_force(base.scenario)
         self._goals = goals
         self._seeds = seeds
         self._prices = prices
@@ -142,12 +144,13 @@ class Search:
             values: what was tried; those on the way to `good` don't suffice.
         """
         ((name, value),) = good.change
-        now = self._scenario.settings()[name]
+        now = self._now[name]
         if not isinstance(now, _NUMBERS) or not isinstance(value, _NUMBERS):
             return good
-        width, start, end = Decimal(step), Decimal(now), Decimal(value)
-        way = 1 if end > start else -1
         before = [Decimal(each) for each in values if isinstance(each, _NUMBERS)]
+        width, end = Decimal(step), Decimal(value)
+        start = 2 * max(before) if name in _ZERO_IS_NO_LIMIT and not now else Decimal(now)
+        way = 1 if end > start else -1
         passed = [each for each in before if 0 < (each - start) * way < (end - start) * way]
         near = floor(max(passed, key=lambda each: each * way, default=start) / width * way)
         far = ceil(end / width * way)
@@ -187,7 +190,7 @@ class Search:
                 yield trial
 
     def cheapest(self, candidates: Iterable[Trial], *, below: int | None, most_runs: int) -> list[Trial]:
-        """Of candidates in rising price, those of the first price at which one keeps the goals.
+        """Of candidates in rising price, those of the first price at which one keeps the goals, one of each kind.
 
         Args:
             below: only what is cheaper than that is of interest; None: all.
@@ -208,7 +211,10 @@ class Search:
             batch.append(trial)
         if batch and not (found and batch[0].price > found[0].price):
             found += self._sufficient(batch)
-        return found
+        nearest: dict[tuple[str, ...], Trial] = {}
+        for trial in sorted(found, key=lambda trial: trial.distance(self._scenario)):
+            nearest.setdefault(tuple(name for name, _ in trial.change), trial)
+        return list(nearest.values())
 
     def _sufficient(self, trials: Sequence[Trial]) -> list[Trial]:
         """Those that keep the goals with every seed. The first seed alone rules most of them out."""

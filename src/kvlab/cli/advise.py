@@ -122,17 +122,23 @@ def _page(advice: Any, terminal: Terminal) -> str:
 
 
 def _headline(advice: Any) -> str:
+    from kvlab.advice.advise import FULL
+
     wanted = "; ".join(goal.text for goal in advice.goals)
     usage = METRICS["peak_kv_usage_ratio"].format(advice.peak_kv_usage)
-    memory = f"The KV cache is full at times ({usage})." if advice.kv_is_bottleneck else (
-        f"The KV cache is not the bottleneck: {usage} at most, nothing is preempted."
-    )  # fmt: skip
+    if not advice.kv_is_bottleneck:
+        memory = f"The KV cache is not the bottleneck: {usage} at most, nothing is preempted."
+    elif advice.peak_kv_usage >= FULL:
+        memory = f"The KV cache is full at times ({usage})."
+    else:
+        memory = f"Requests wait for room in the KV cache, of which {usage} is taken at most: the rest is kept free."
     found = {
         "holds": "holds already.",
         "fix": f"{len(advice.fixes)} of the changes that were tried will do, the cheapest first.",
         "nothing": "can't be had by any setting or pair of settings that was tried.",
     }[advice.verdict]
-    return f"{wanted}: {found} {memory}"
+    away = f"{advice.turned_away:,} requests are turned away and in no figure; rejected<=0 limits them."
+    return " ".join([f"{wanted}: {found}", memory, *([away] if advice.turned_away else [])])
 
 
 def _fix(number: int, fix: Any, terminal: Terminal, *, with_figures: bool) -> list[str]:
@@ -161,7 +167,9 @@ def _figures(effect: Any) -> list[str]:
 
 def _small_print(advice: Any) -> str:
     seeds = "one seed" if len(advice.seeds) == 1 else f"{len(advice.seeds)} seeds"
-    text = f"{advice.runs:,} runs; every fix holds with {seeds}, each change on the same requests."
+    text = f"{advice.runs:,} run{'' if advice.runs == 1 else 's'}, "
+    text += f"every fix with {seeds}" if advice.fixes else f"with {seeds}"
+    text += "; each change on the same requests." if advice.runs > 1 else "."
     if advice.complete:
         return text
     return f"{text} The search for pairs stopped at its limit, which --most-runs raises: there may be a cheaper one."

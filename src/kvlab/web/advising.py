@@ -196,6 +196,10 @@ def _texts(advice: Advice) -> list[str]:
             f"The KV cache is not the bottleneck: no request was preempted, and at most {usage} of the pool was in "
             "use. More memory won't help; look at the rate, the step time and the limit of running sequences."
         )
+    if advice.turned_away:
+        texts.append(
+            f"{advice.turned_away:,} requests are turned away and in no figure: the limit rejected<=0 asks for them."
+        )
     if not advice.complete:
         texts.append(
             f"The search for combinations stopped at its limit of {MOST_RUNS:,} runs: there may be "

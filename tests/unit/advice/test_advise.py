@@ -174,6 +174,52 @@ def test_a_change_that_turns_requests_away_is_no_fix() -> None:
     assert advice.verdict == NOTHING
 
 
+def test_less_headroom_and_a_lower_watermark_are_levers_and_what_is_kept_free_counts_as_full() -> None:
+    lab = load("preemption-lab").replace(headroom_blocks=1500, request_rate="2.5")
+    vllm = kvlab.scenario("vllm-v1", watermark="0.9", request_rate=6, num_requests=120)
+    for scenario, name in ((lab, "headroom_blocks"), (vllm, "watermark")):
+        moves = {name: levers(scenario)[name]}
+        with local(1) as run:
+            advice = find_fixes(scenario, parse_goals("ttft_p95<=2s"), seeds=(1,), levers=moves, executor=run)
+        assert advice.kv_is_bottleneck
+        assert advice.peak_kv_usage < 0.7
+        ((changed, value),) = advice.fixes[0].change
+        assert (changed, advice.fixes[0].price) == (name, 0)
+        assert value < scenario.settings()[name]  # type: ignore[operator]
+
+
+def test_the_loosest_first_limit_on_long_prompts_is_found_between_the_steps() -> None:
+    scenario = kvlab.scenario("vllm-v1", gpu="L40S-48GB", num_requests=80, request_rate=5)
+    goals = parse_goals("itl_p99<=90ms")
+    with local(1) as run:
+        advice = find_fixes(
+            scenario, goals, seeds=(1,), executor=run,
+            prices={"long_prefill_token_threshold": PRICES["long_prefill_token_threshold"]},
+        )  # fmt: skip
+    ((name, most),) = advice.fixes[0].change
+    assert name == "long_prefill_token_threshold"
+    assert isinstance(most, int)
+    for threshold, holds in ((most, True), (most + 256, False)):
+        metrics = kvlab.simulate(scenario.replace(**{name: threshold}), record=kvlab.METRICS).metrics
+        assert goals[0].met_by(metrics.values()) == holds
+
+
+def test_without_a_request_there_is_nothing_to_advise_on_and_those_turned_away_are_counted() -> None:
+    lab = load("preemption-lab")
+    goals = parse_goals("preemptions<=0")
+    for scenario, problem in (
+        (lab.replace(duration_ns="1ms"), "no request arrives"),
+        (lab.replace(prompt_tokens="60000", num_requests=5), "finishes none"),
+    ):
+        with pytest.raises(ConfigError, match=problem):
+            find_fixes(scenario, goals, seeds=(1,), executor=local(1))
+    long = lab.replace(prompt_tokens="histogram(200:3, 60000:1)", num_requests=20)
+    advice = find_fixes(long, goals, seeds=(1,), executor=local(1))
+    assert advice.verdict == HOLDS
+    assert advice.turned_away == kvlab.simulate(long, record=kvlab.METRICS).metrics.rejected > 0
+    assert repr(advice) == "<Advice on preemption-lab-v1: holds, 0 fixes; 1 runs>"
+
+
 def test_a_trace_is_run_once(tmp_path: Path) -> None:
     trace = tmp_path / "trace.csv"
     trace.write_text("arrival_s,prompt_tokens,output_tokens\n" + "".join(f"{n / 10},600,80\n" for n in range(40)))
