@@ -101,12 +101,13 @@ def sweep(
         sample: a Latin hypercube of so many points in place of the whole grid.
         workers: processes; by default one per processor.
         executor: who runs them in place of local processes, such as `kvlab.sweeps.ray.ray_executor(address)`.
-        folder: keeps what is finished, so that an interrupted sweep goes on; None keeps it in memory only.
+        folder: keeps what is finished, so that an interrupted sweep goes on, and gets the tables; None keeps all in
+            memory only.
         overwrite: whether another sweep in that folder may be replaced.
         axes: setting -> values, or a text such as "16,32", "2:8:0.5" or "log(8, 256, 6)".
     Raises:
         ConfigError: a value that can't work, no axis, no seeds, too many runs, or another sweep in the folder.
-        UnknownNameError: no such setting.
+        UnknownNameError: no such setting, GPU, model or the like.
         OutputError: the folder can't be written.
     """
     from kvlab.sweeps.axes import axis_of, grid, hypercube
@@ -116,6 +117,8 @@ def sweep(
     from kvlab.sweeps.workers import local
 
     base = scenario if isinstance(scenario, Scenario) else _load(scenario)
+    if folder is not None and not str(folder).strip():
+        raise ConfigError("folder", folder, "name one; the current one is .")
     first = base.traffic.seed
     tried = seeds_of(seeds, first)
     if points is not None:

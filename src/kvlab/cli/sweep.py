@@ -9,26 +9,28 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from kvlab.cli.options import ScenarioCommand, given_settings, scenario_from, setting_options
+from kvlab.cli.options import ScenarioCommand, given_settings, setting_options
+from kvlab.cli.vllm import chosen, vllm_options
 from kvlab.errors import ConfigError
-from kvlab.units import format_duration
+from kvlab.units import counted, format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from kvlab.scenarios import Scenario
     from kvlab.settings import Value
+    from kvlab.sweeps.sweep import Sweep
     from kvlab.sweeps.workers import Crew
 
 INTERRUPTED: Final = 130
 EXECUTORS: Final = ("local", "ray")
-MAX_SEEDS: Final = 10_000
 _EVERY_S: Final = 0.1
 _BAR: Final = 24
 
 
 @click.command(cls=ScenarioCommand)
-@click.argument("scenario", metavar="NAME|FILE")
+@click.argument("scenario", metavar="NAME|FILE", required=False)
+@vllm_options
 @click.option(
     "--axis",
     "axes",
@@ -48,7 +50,9 @@ _BAR: Final = 24
 @click.option("--quiet", "-q", is_flag=True, help="No progress on stderr.")
 @setting_options
 def sweep(
-    scenario: str,
+    scenario: str | None,
+    vllm: str | None,
+    vllm_log: str | None,
     axes: tuple[str, ...],
     listed: str | None,
     seeds: int,
@@ -62,23 +66,26 @@ def sweep(
     assignments: tuple[str, ...],
     **flags: Any,
 ) -> int:
-    """Simulate NAME or the scenario in FILE along axes: every combination, with every seed.
+    """Simulate NAME, the scenario in FILE or a server of vLLM along axes: every combination, with every seed.
 
     \b
     kvlab sweep preemption-lab --axis max_num_seqs=16,32,48,64 --axis request_rate=2:5:0.5 --seeds 3 --out sweep
     kvlab sweep vllm-v1 --axis watermark=0,0.02,0.05,0.1 --out watermark
+    kvlab sweep --vllm "vllm serve Qwen/Qwen2.5-7B-Instruct" --gpu L40S-48GB --axis max_num_seqs=64,128 --out qwen
 
     DIR gets sweep.parquet and sweep.csv, one row per run: settings, seed, every metric. What was finished is
     kept in DIR/results.jsonl: the same command again goes on where it was interrupted.
     """
+    from kvlab.sweeps.seeds import seeds_of
     from kvlab.sweeps.sweep import run_sweep
+    from kvlab.sweeps.table import written
 
-    base = scenario_from(scenario, flags, assignments)
-    if not 1 <= seeds <= MAX_SEEDS:
-        raise ConfigError("seeds", seeds, f"must be from 1 to {MAX_SEEDS:,}")
+    if not out.strip():
+        raise ConfigError("out", out, "name a folder, such as --out sweep; the current one is --out .")
+    base, _ = chosen(scenario, vllm, vllm_log, flags, assignments)
+    tried = seeds_of(seeds, base.traffic.seed)
     points = _points(base, axes, listed, sample)
     _check_flags(points[0], given_settings(flags, assignments))
-    seed = base.traffic.seed
     folder = Path(out)
     bar = _Bar(visible=not quiet and sys.stderr is not None and sys.stderr.isatty())
     try:
@@ -86,7 +93,7 @@ def sweep(
             done = run_sweep(
                 base,
                 points,
-                seeds=range(seed, seed + seeds),
+                seeds=tried,
                 executor=run,
                 folder=folder,
                 overwrite=overwrite,
@@ -94,21 +101,30 @@ def sweep(
             )
     except KeyboardInterrupt:
         bar.close()
-        click.echo(f"kvlab: interrupted after {bar.done:,} of {bar.total:,} runs; the same command goes on", err=True)
+        click.echo(
+            f"kvlab: interrupted after {bar.done:,} of {counted(bar.total, 'run')}; the same command goes on", err=True
+        )
         return INTERRUPTED
     bar.close()
-    failed = sum(row.outcome.error is not None for row in done.rows)
-    reused = f", {done.reused:,} of them already there" if done.reused else ""
-    click.echo(
-        f"{len(done.rows):,} runs of {len(points):,} points{reused}" + (f"; {failed:,} failed" if failed else "")
-    )
-    for path in done.write(folder):
+    click.echo(_summary(done, len(points), len(tried)))
+    for path in written(folder):
         click.echo(f"wrote {path}")
-    if failed:
+    if done.num_failed:
         first = next(row for row in done.rows if row.outcome.error is not None)
         where = ", ".join(f"{name}={value}" for name, value in first.settings.items())
         click.echo(f"the first that failed: {where}: {first.outcome.error}", err=True)
-    return 1 if failed == len(done.rows) else 0
+    return 1 if done.num_failed == len(done.rows) else 0
+
+
+def _summary(done: Sweep, asked: int, seeds: int) -> str:
+    text = f"{counted(len(done.rows), 'run')} of {counted(done.num_points, 'point')}"
+    if asked > done.num_points:
+        text += f" ({asked:,} with repeats, which are run once)"
+    if done.reused:
+        text += f", {done.reused:,} of them already there"
+    if len(done.rows) < done.num_points * seeds:
+        text += "; a trace is run once: it draws nothing, whatever the seed"
+    return f"{text}; {done.num_failed:,} failed" if done.num_failed else text
 
 
 def _points(base: Scenario, axes: Sequence[str], listed: str | None, sample: int | None) -> list[dict[str, Value]]:

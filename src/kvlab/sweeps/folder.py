@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,6 +12,7 @@ from kvlab.files import write_file
 from kvlab.scenarios import Scenario
 from kvlab.setting_table import SETTINGS
 from kvlab.settings import Value
+from kvlab.units import counted
 
 ABOUT: Final = "sweep.json"
 TABLE: Final = "sweep.parquet"
@@ -25,8 +26,7 @@ def claim(
     folder: Path,
     scenario: Scenario,
     names: Sequence[str],
-    points: Iterable[Mapping[str, Value]],
-    seeds: Collection[int],
+    runs: Sequence[tuple[Mapping[str, Value], int]],
     *,
     overwrite: bool = False,
 ) -> None:
@@ -38,7 +38,7 @@ def claim(
     """
     about = _about(scenario, names)
     if not overwrite:
-        problem = _other(folder, about, names) or _lost(folder, names, points, seeds)
+        problem = _other(folder, about, names) or _lost(folder, names, runs)
         if problem is not None:
             raise ConfigError("folder", str(folder), f"{problem}: {_OR}")
     text = json.dumps(about, indent=2, ensure_ascii=False) + "\n"
@@ -74,9 +74,7 @@ def _other(folder: Path, about: Mapping[str, Any], names: Sequence[str]) -> str 
     return f"holds a sweep of another scenario ({', '.join(different[:_NAMED])}{more})" if different else None
 
 
-def _lost(
-    folder: Path, names: Sequence[str], points: Iterable[Mapping[str, Value]], seeds: Collection[int]
-) -> str | None:
+def _lost(folder: Path, names: Sequence[str], runs: Sequence[tuple[Mapping[str, Value], int]]) -> str | None:
     """Whether the table that is there has runs that the new one would not have."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -88,8 +86,7 @@ def _lost(
         rows = list(zip(*(there[name] for name in (*names, "seed")), strict=True))
     except (OSError, pa.ArrowException, ValueError, KeyError):
         return None
-    points = list(points)
-    columns = [settings_column(name, [point[name] for point in points]).to_pylist() for name in names]
-    new = set(zip(*columns, strict=True))
-    lost = sum(tuple(row[:-1]) not in new or row[-1] not in seeds for row in rows)
-    return f"holds a table with {lost:,} runs that this sweep hasn't" if lost else None
+    columns = [settings_column(name, [point[name] for point, _ in runs]).to_pylist() for name in names]
+    new = set(zip(*columns, (seed for _, seed in runs), strict=True))
+    lost = sum(row not in new for row in rows)
+    return f"holds a table with {counted(lost, 'run')} that this sweep hasn't" if lost else None

@@ -39,10 +39,15 @@ class Outcome:
         Raises:
             ValueError: not such a line.
         """
+        from kvlab.metrics import METRICS
+
         document = json.loads(text)
         if not isinstance(document, dict) or document.get("format") != FORMAT:
             raise ValueError("not an outcome")
-        return cls(metrics=document["metrics"], error=document["error"])
+        metrics = document["metrics"]
+        if metrics is not None and metrics.keys() != METRICS.keys():
+            raise ValueError("not the metrics of this version")
+        return cls(metrics=metrics, error=document["error"])
 
 
 def key_of(scenario: Scenario) -> str:

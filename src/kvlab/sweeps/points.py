@@ -14,9 +14,10 @@ from json import JSONDecodeError, JSONDecoder
 from pathlib import Path
 from typing import Any, Final
 
-from kvlab.errors import ConfigError, InputError
-from kvlab.setting_table import find_setting
-from kvlab.settings import Value
+from kvlab.errors import ConfigError, InputError, KvlabError, UnknownNameError
+from kvlab.scenarios import Scenario
+from kvlab.setting_table import SETTINGS, find_setting
+from kvlab.settings import NAME, TEXT, Value
 from kvlab.strict_json import unique_keys
 
 _SPACE: Final = " \t\r\n"
@@ -49,22 +50,45 @@ def read_points(path: Path, rules: str) -> list[dict[str, Value]]:
     Values are written as everywhere in kvlab: "8 GiB", "92 %", "none".
 
     Raises:
-        InputError: names the file, the line, the column and the value.
+        InputError: names the file, the line, the column and the value; in an array the item, counted from 0.
     """
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(str(path), f"can't be read: {getattr(error, 'strerror', None) or error}") from None
     points: list[dict[str, Value]] = []
-    for line, row in _rows(str(path), text):
+    is_array = text.lstrip(_SPACE).startswith("[")
+    for number, (line, row) in enumerate(_rows(str(path), text)):
         try:
             points.append(_parsed(row, rules))
             _check_same_names(points[0], points[-1])
         except _PointError as unfit:
-            raise InputError(str(path), unfit.problem, line=line, field=unfit.name, value=unfit.value) from None
+            name = f"[{number}].{unfit.name}" if is_array else unfit.name
+            raise InputError(str(path), unfit.problem, line=line, field=name, value=unfit.value) from None
     if not points:
         raise InputError(str(path), "holds no point: a header of settings' names, then a row for each point")
     return [_in_order(points[0], point) for point in points]
+
+
+def check_names(scenario: Scenario, points: Iterable[Mapping[str, Value]]) -> None:
+    """Whether there are such GPUs, models, profiles and so on: of each name once, before anything runs.
+
+    Other settings may be what is wrong with a point; then its row says so.
+
+    Raises:
+        UnknownNameError: there is none of that name; gives the nearest.
+    """
+    seen = set()
+    for point in points:
+        for name, value in point.items():
+            if (name, value) in seen or SETTINGS[name].kind not in (NAME, TEXT):
+                continue
+            seen.add((name, value))
+            try:
+                scenario.replace(**{name: value}).engine_config()
+            except KvlabError as error:
+                if isinstance(error, UnknownNameError) and error.value == value:
+                    raise
 
 
 class _PointError(Exception):
@@ -143,7 +167,7 @@ def _json_rows(path: str, text: str) -> Iterator[tuple[int, Mapping[str, object]
             gaps = _SPACE + "[,]"
         else:
             gaps = _SPACE
-        place, line = 0, 1
+        place, line, number = 0, 1, 0
         while True:
             begin = place
             while place < len(text) and text[place] in gaps:
@@ -151,23 +175,27 @@ def _json_rows(path: str, text: str) -> Iterator[tuple[int, Mapping[str, object]
             if place == len(text):
                 return
             line += text.count("\n", begin, place)
-            found, end = _decoded(decoder, path, text, place, line)
+            field = f"[{number}]" if gaps != _SPACE else "point"
+            found, end = _decoded(decoder, path, text, place, line, field)
             yield line, found
+            number += 1
             line += text.count("\n", place, end)
             place = end
     except JSONDecodeError as error:
         raise InputError(path, f"not JSON: {error.msg}", line=error.lineno) from None
 
 
-def _decoded(decoder: JSONDecoder, path: str, text: str, place: int, line: int) -> tuple[dict[str, Any], int]:
+def _decoded(
+    decoder: JSONDecoder, path: str, text: str, place: int, line: int, field: str
+) -> tuple[dict[str, Any], int]:
     try:
         found, end = decoder.raw_decode(text, place)
     except JSONDecodeError:
         raise
     except ValueError as error:  # a key twice
-        raise InputError(path, str(error), line=line) from None
+        raise InputError(path, f"{field}: {error}", line=line) from None
     except RecursionError:
         raise InputError(path, _ONE_OBJECT, line=line) from None
     if not isinstance(found, dict):
-        raise InputError(path, _ONE_OBJECT, line=line, field="point", value=found)
+        raise InputError(path, _ONE_OBJECT, line=line, field=field, value=found)
     return found, end

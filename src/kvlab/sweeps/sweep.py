@@ -6,8 +6,9 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import groupby, islice
 from pathlib import Path
+from statistics import median
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
@@ -18,6 +19,7 @@ from kvlab.settings import Value
 from kvlab.sweeps.axes import MAX_RUNS
 from kvlab.sweeps.folder import claim
 from kvlab.sweeps.outcome import Outcome, key_of
+from kvlab.sweeps.points import check_names
 from kvlab.sweeps.store import Store
 from kvlab.sweeps.workers import Executor, at_work
 from kvlab.tabular import Tabular
@@ -30,6 +32,7 @@ Progress = Callable[[int, int, int], None]
 """(finished, all, those of the finished that needed no run). Calls come from several threads, one at a time."""
 RESULTS: Final = "results.jsonl"
 """The file of outcomes in a sweep's folder."""
+_DECIDE_WHETHER_IT_DRAWS: Final = ("trace", "long_report_users")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,12 +58,16 @@ class Sweep(Tabular):
     """Outcomes that were there already."""
 
     def __repr__(self) -> str:
-        points = len({tuple(row.settings.values()) for row in self.rows})
-        failed = self.num_failed
+        points, failed = self.num_points, self.num_failed
         return (
             f"<Sweep {self.scenario.name}: {counted(len(self.rows), 'run')} of {counted(points, 'point')} along "
             f"{', '.join(self.names)}{f'; {failed:,} failed' if failed else ''}>"
         )
+
+    @property
+    def num_points(self) -> int:
+        """Distinct combinations of settings."""
+        return sum(1 for _ in _by_point(self.rows))
 
     @property
     def num_failed(self) -> int:
@@ -96,14 +103,18 @@ def run_sweep(
 ) -> Sweep:
     """Runs every point with every seed, except what is in the folder already.
 
+    A point that is there twice is run once; so is one whose seed decides nothing, such as a trace, with the scenario's
+    own seed.
+
     Args:
         points: changes of the scenario's settings; all with the same names.
         seeds: of the traffic; by default the scenario's own.
         executor: who runs them; by default a process per processor.
-        folder: keeps outcomes and lets an interrupted sweep go on; None keeps them in memory only.
+        folder: keeps outcomes and lets an interrupted sweep go on, and gets the tables; None keeps all in memory only.
         overwrite: whether another sweep in that folder may be replaced. Outcomes of it that fit are still used.
     Raises:
         ConfigError: no points, too many, points with different settings, or another sweep in the folder.
+        UnknownNameError: a point names a GPU, a model or the like that there isn't.
         OutputError: an outcome can't be kept; those before it are.
     """
     points = list(islice(points, MAX_RUNS + 1))
@@ -112,17 +123,42 @@ def run_sweep(
     if len(points) * len(seeds) > MAX_RUNS:
         shown = f"{len(points):,} x {len(seeds):,}"
         raise ConfigError("points x seeds", shown, f"at most {MAX_RUNS:,} runs: take fewer values or seeds")
+    points = list({tuple(point.items()): point for point in points}.values())
+    check_names(scenario, points)
+    runs = _runs(scenario, points, seeds)
     with ExitStack() as stack:
         store = None
         if folder is not None:
             store = stack.enter_context(Store(folder / RESULTS))
-            claim(folder, scenario, names, points, seeds, overwrite=overwrite)
-        book = _Book(scenario, [(point, seed) for point in points for seed in seeds], store, progress)
+            claim(folder, scenario, names, runs, overwrite=overwrite)
+        book = _Book(scenario, runs, store, progress)
         book.tell()
         run = stack.enter_context(at_work(executor))
         for number, outcome in run(book.missing()):
             book.enter(number, outcome)
-    return Sweep(scenario=scenario, names=names, rows=tuple(book.rows()), reused=book.reused)
+        sweep = Sweep(scenario=scenario, names=names, rows=tuple(book.rows()), reused=book.reused)
+        if folder is not None:
+            sweep.write(folder)  # while the folder is still this sweep's own
+    return sweep
+
+
+def _runs(
+    scenario: Scenario, points: Sequence[Mapping[str, Value]], seeds: Sequence[int]
+) -> list[tuple[Mapping[str, Value], int]]:
+    """Points in their order, seeds innermost; of a point that draws nothing, the scenario's own seed alone."""
+    own = (scenario.traffic.seed,)
+    if not any(name in _DECIDE_WHETHER_IT_DRAWS for name in points[0]):
+        tried = seeds if _draws(scenario, {}) else own
+        return [(point, seed) for point in points for seed in tried]
+    return [(point, seed) for point in points for seed in (seeds if _draws(scenario, point) else own)]
+
+
+def _draws(scenario: Scenario, point: Mapping[str, Value]) -> bool:
+    """Whether the seed decides anything there."""
+    try:
+        return "seed" not in scenario.replace(**point).traffic.idle()
+    except KvlabError:  # its row says why
+        return True
 
 
 class _Book:
@@ -222,11 +258,13 @@ def _names(points: Sequence[Mapping[str, Value]]) -> tuple[str, ...]:
 
 def medians(sweep: Sweep, metric: str) -> Iterator[tuple[Mapping[str, Value], float | None]]:
     """A metric's median over the seeds of each point; None where a run has none."""
-    from statistics import median
-
-    width = len({row.seed for row in sweep.rows})
-    for first in range(0, len(sweep.rows), width):
-        rows = sweep.rows[first : first + width]
+    for settings, rows in _by_point(sweep.rows):
         values = [None if row.outcome.metrics is None else row.outcome.metrics[metric] for row in rows]
         present = [value for value in values if value is not None]
-        yield rows[0].settings, float(median(present)) if len(present) == len(values) else None
+        yield settings, float(median(present)) if len(present) == len(values) else None
+
+
+def _by_point(rows: Iterable[Row]) -> Iterator[tuple[Mapping[str, Value], list[Row]]]:
+    for _, some in groupby(rows, key=lambda row: tuple(row.settings.values())):
+        found = list(some)
+        yield found[0].settings, found

@@ -13,6 +13,7 @@ from kvlab.files import new_directory, write_files
 from kvlab.metrics import METRICS
 from kvlab.setting_table import SETTINGS
 from kvlab.settings import FACTOR, RATE, RATIO, SWITCH
+from kvlab.sweeps.folder import TABLE
 from kvlab.sweeps.sweep import Sweep
 
 _DECIMALS: Final = (FACTOR, RATE, RATIO)
@@ -44,10 +45,15 @@ def settings_column(name: str, values: list[Any]) -> pa.Array:
     return pa.array([None if value is None else str(value) for value in values], pa.string())
 
 
+def written(folder: Path) -> tuple[Path, Path]:
+    """The files of a sweep's tables: Parquet and CSV."""
+    return folder / TABLE, folder / "sweep.csv"
+
+
 def write(sweep: Sweep, folder: Path) -> tuple[Path, ...]:
     """Writes sweep.parquet and sweep.csv, both or neither."""
     made = table(sweep)
-    parquet, plain = folder / "sweep.parquet", folder / "sweep.csv"
+    parquet, plain = written(folder)
     with new_directory(folder):
         write_files(
             {

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from kvlab.errors import ConfigError, InputError
-from kvlab.sweeps.points import points_of, read_points
+from kvlab.errors import ConfigError, InputError, UnknownNameError
+from kvlab.scenarios import load
+from kvlab.sweeps.points import check_names, points_of, read_points
 
 LAB = "preemption-lab"
 WANTED = [
@@ -60,8 +61,9 @@ def test_what_a_file_means(text: str, tmp_path: Path) -> None:
         ),
         ('{"max_num_seqs": 64}\n{"max_num_seqs": \n', 3, None, "not JSON"),
         ('{"max_num_seqs": 64, "max_num_seqs": 32}\n', 1, None, "given twice"),
-        ('[{"max_num_seqs": 64},\n\n {"max_num_seqs": true}]\n', 3, "max_num_seqs", "expected"),
-        ('[{"max_num_seqs": 64},\n 7]\n', 2, "point", "an object"),
+        ('[{"max_num_seqs": 64},\n\n {"max_num_seqs": true}]\n', 3, "[1].max_num_seqs", "expected"),
+        ('[{"max_num_seqs": 64}, {"headroom_blocks": 1}]', 1, "[1].max_num_seqs", "is missing here"),
+        ('[{"max_num_seqs": 64},\n 7]\n', 2, "[1]", "an object"),
         ('[{"max_num_seqs": 64}\n', 2, None, "not JSON"),
         ("{}\n", 1, "point", "names no setting"),
         ('{"a": ' * 200_000, 1, None, "an object"),
@@ -106,3 +108,12 @@ def test_a_mistake_from_python_names_the_point(given: list[object], field: str) 
     with pytest.raises(ConfigError) as caught:
         points_of(given, LAB)
     assert caught.value.field == field
+
+
+def test_a_name_that_nothing_has_is_refused_and_what_depends_on_other_settings_is_not() -> None:
+    scenario = load("vllm-v1")
+    for name, value in (("gpu", "FOO"), ("model", "foo/bar"), ("weight_dtype", "foo"), ("step_time", "foo")):
+        with pytest.raises(UnknownNameError) as caught:
+            check_names(scenario, [{name: getattr(scenario.server, name)}, {name: value}])
+        assert caught.value.value == value
+    check_names(scenario, [{"gpu": "T4-16GB"}, {"gpu": "h100-80gb"}])

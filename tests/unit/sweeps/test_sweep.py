@@ -82,9 +82,48 @@ def test_a_line_that_is_damaged_or_torn_counts_as_missing(tmp_path: Path) -> Non
     first, second, third = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(first + second.replace(b'"format":1', b'"format":x') + third[:99])
     assert again() == 1
+    path.write_bytes(first.replace(b"max_gap_ns", b"max_gap_nz") + second.replace(b":0,", b":1,", 1) + third)
+    assert again() == 1, "readable, and not what was written"
+    path.write_bytes(first + second + third[:99])
+    assert again() == 2
     assert again() == 3, "what follows a torn line stands on one of its own"
     path.write_bytes(b"\xff\n\n{}\n")
     assert again() == 0
+
+
+def test_two_sweeps_do_not_write_to_one_folder_at_a_time(tmp_path: Path) -> None:
+    second: list[str] = []
+
+    def meanwhile(done: int, total: int, free: int) -> None:
+        with pytest.raises(ConfigError, match="another sweep is writing there now") as caught:
+            run_sweep(small(), points("headroom_blocks=8"), executor=local(1), folder=tmp_path)  # type: ignore[arg-type]
+        second.append(caught.value.field)
+
+    run_sweep(small(), points("max_num_seqs=16"), executor=local(1), folder=tmp_path, progress=meanwhile)  # type: ignore[arg-type]
+    assert second == ["folder"] * 2
+    assert pq.read_table(tmp_path / "sweep.parquet")["max_num_seqs"].to_pylist() == [16]
+    run_sweep(small(), points("max_num_seqs=16"), executor=local(1), folder=tmp_path)  # type: ignore[arg-type]
+
+
+def test_a_point_that_is_there_twice_is_run_once() -> None:
+    sweep = run_sweep(small(), [*points("max_num_seqs=16,8"), *points("max_num_seqs=16")], executor=local(1))  # type: ignore[list-item]
+    assert [row.settings["max_num_seqs"] for row in sweep.rows] == [16, 8]
+    assert sweep.num_points == 2
+    assert repr(sweep) == "<Sweep preemption-lab-v1: 2 runs of 2 points along max_num_seqs>"
+
+
+def test_a_trace_is_run_once_whatever_the_seeds(tmp_path: Path) -> None:
+    trace = tmp_path / "trace.csv"
+    trace.write_text("arrival_s,prompt_tokens,output_tokens\n0,10,10\n1,20,10\n")
+    replayed = load("preemption-lab").replace(trace=str(trace))
+    speeds = points("trace_speed=1,2")
+    for _ in range(2):  # goes on in its folder
+        sweep = run_sweep(replayed, speeds, seeds=(7, 8), executor=local(1), folder=tmp_path / "out")  # type: ignore[arg-type]
+        assert [(row.seed, row.outcome.error) for row in sweep.rows] == [(1, None)] * 2
+    some: list[dict[str, Value]] = [{"trace": None}, {"trace": str(trace)}]
+    mixed = run_sweep(load("preemption-lab"), some, seeds=(1, 2), executor=local(1))
+    assert [row.seed for row in mixed.rows] == [1, 2, 1]
+    assert len(list(medians(mixed, "max_gap_ns"))) == 2
 
 
 def test_the_key_is_of_all_that_decides_a_run(tmp_path: Path) -> None:
