@@ -79,7 +79,7 @@ def parse_goals(text: str) -> tuple[Goal, ...]:
         match = _GOAL.match(part)
         if match is None:
             raise ConfigError("slo", part, 'expected limits such as "gap_p99<=150ms, ttft_p95<=2s"')
-        metric = _metric(match[1].lower())
+        metric = metric_named(match[1])
         limit = limit_of(metric, match[3], f"slo {match[1]}")
         _check_limit(match[1], match[3], METRICS[metric].unit, limit)
         goals.append(Goal(metric=metric, at_most=match[2] in ("<=", "≤", "<"), limit=limit))
@@ -129,8 +129,16 @@ def _plain(text: object, field: str) -> Decimal:
     return parse_decimal(text, field)
 
 
-def _metric(name: str) -> str:
-    """ttft_p95 and p95_ttft mean p95_ttft_ns; any metric of the catalog has its own name."""
+def metric_named(text: str, kind: str = "metric in slo") -> str:
+    """The metric of the catalog that a name means: its own, or a short one.
+
+    >>> metric_named("ttft_p95"), metric_named("p95_ttft"), metric_named("throughput")
+    ('p95_ttft_ns', 'p95_ttft_ns', 'throughput_in_window_tokens_per_s')
+
+    Raises:
+        UnknownNameError: no such metric of this kind; names the nearest.
+    """
+    name = text.strip().lower()
     words = name.removesuffix("_ns").split("_")
     for latency, spread in (("_".join(words[:-1]), words[-1]), ("_".join(words[1:]), words[0])):
         if latency in _LATENCIES and spread in _SPREADS:
@@ -138,5 +146,5 @@ def _metric(name: str) -> str:
     metric = _SHORT.get(name, name)
     if metric not in METRICS:
         known = (*METRICS, *_SHORT, *(f"{latency}_{spread}" for latency in _LATENCIES for spread in _SPREADS))
-        raise UnknownNameError("metric in slo", name, known)
+        raise UnknownNameError(kind, name, known)
     return metric
