@@ -83,6 +83,8 @@ def test_where_nothing_holds_the_exit_code_says_so(cli: Cli) -> None:
         (["--slo", "ttft_p95<=2s", "--gpus", "L4"], "goes with --smallest-gpu"),
         (["--slo", "ttft_p95<=2s", "--headroom", "20%"], "goes with --profile"),
         (["--slo", "ttft_p95<=2s", "--profile", "1,2", "--headroom", "-1"], "can't be negative"),
+        (["--slo", "ttft_p95<=2s", "--profile", "1,2", "--headroom", "20"], "20 % is written 20%"),
+        (["--slo", "ttft_p95<=2s", "--largest", "seed"], "no more or less"),
         (["--slo", "ttft_p95<=2s", "--profile", "1,2", "--least", "max_num_seqs"], "needs the largest request_rate"),
         (["--slo", "ttft_p95<=2s", "--smallest-gpu"], "has no GPU of a name"),
         (["--slo", "ttft_p95<=2s", "--smallest-gpu", "--plot", "x.png"], "no meaning beside --smallest-gpu"),

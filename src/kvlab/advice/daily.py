@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kvlab.errors import ConfigError, InputError
 from kvlab.scenarios import Scenario
 from kvlab.tabular import Tabular
-from kvlab.units import parse_decimal
+from kvlab.units import parse_decimal, parse_ratio
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 _DAY_H: Final = 24
 _CLOCK: Final = re.compile(r"(\d{1,2}):(\d{2})(?::\d{2})?\Z")
 _MAX_ROWS: Final = 10_000
+_MOST_HEADROOM: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +111,9 @@ def daily(
         rate_per_server: what one server holds, as `find_limit` finds it.
         headroom: share by which every rate is raised first, such as Decimal("0.2").
     Raises:
-        ConfigError: a headroom below 0.
+        ConfigError: a headroom below 0, or of more than 10.
     """
-    if headroom < 0:
-        raise ConfigError("headroom", str(headroom), "can't be negative")
+    _check_headroom(headroom, str(headroom))
     raised = [part.rate * (1 + headroom) for part in profile]
     return Daily(
         stretches=tuple(profile),
@@ -144,6 +144,30 @@ def gpus_of(scenario: Scenario) -> int:
     sizes = (getattr(server, name, 1) for name in ("tensor_parallel_size", "pipeline_parallel_size"))
     first, second = sizes
     return int(first) * int(second)
+
+
+def parse_headroom(text: str) -> Decimal:
+    """The share by which rates are raised: "20%" or "0.2".
+
+    >>> parse_headroom("20%"), parse_headroom("0.2"), parse_headroom("150 %")
+    (Decimal('0.2'), Decimal('0.2'), Decimal('1.5'))
+
+    Raises:
+        ConfigError: not a ratio, below 0, above 1,000 %, or above 1 without a %: 20 was hardly meant as 20 times.
+    """
+    share = parse_ratio(text, "headroom")
+    if share > 1 and "%" not in text:
+        written = text.strip()
+        raise ConfigError("headroom", text, f"is {written} times as much again; {written} % is written {written}%")
+    _check_headroom(share, text)
+    return share
+
+
+def _check_headroom(share: Decimal, text: str) -> None:
+    if share < 0:
+        raise ConfigError("headroom", text, "can't be negative")
+    if share > _MOST_HEADROOM:
+        raise ConfigError("headroom", text, f"is over {_MOST_HEADROOM * 100:,} %; a fifth more is written 20%")
 
 
 def parse_profile(text: str) -> tuple[Stretch, ...]:

@@ -35,7 +35,11 @@ _STEPS: Final[dict[Kind, Decimal]] = {
     DURATION: Decimal(1_000_000),
     SIZE: Decimal(64 * MIB),
 }
-"""Smallest difference that matters, by kind of setting; of small rates a tenth or a hundredth of it."""
+"""Smallest difference that matters, by kind of setting; of small values less (`_usual_step`)."""
+_STEPS_BELOW: Final = 20
+"""At least so many steps lie below the value that is set."""
+_NO_AMOUNT: Final = ("seed",)
+"""Whole numbers of which there is no more or less."""
 _ALSO_SHOWN: Final = ("throughput_tokens_per_s", "peak_kv_usage_ratio")
 
 
@@ -156,7 +160,8 @@ def find_limit(
     Args:
         field: such as request_rate, trace_speed, max_concurrency, kv_memory_bytes, gpu_memory_utilization.
         seeds: of the traffic; by default five from the scenario's own on. A trace has none: it is run once.
-        step: the answer is a multiple of it; by default what matters for that kind of setting.
+        step: the answer is a multiple of it, or the value that is set; by default what matters for that kind of
+            setting, and at most a twentieth of the value.
         every_seed: tries every seed at all values around the limits, as a drawing of the knee needs it.
     Raises:
         ConfigError: a setting without numbers, or one that isn't set in this scenario; goodput without limits.
@@ -165,16 +170,17 @@ def find_limit(
     check_goals(goals, scenario)
     setting = find_setting(field, scenario.rules)
     start = scenario.settings()[field]
-    if setting.kind not in _STEPS:
-        raise ConfigError(field, start, "has no numbers that could be planned")
+    if setting.kind not in _STEPS or field in _NO_AMOUNT:
+        remedy = f"has no more or less that could be planned: take a setting such as {default_field(scenario)}"
+        raise ConfigError(field, start, remedy)
     if start is None:
         raise ConfigError(field, start, "isn't set in this scenario: give it a value to start from")
     tried = paired_seeds(scenario, seeds, usual=5)
     width = _usual_step(setting, _number(start)) if step is None else _checked(setting, step)
     _check_start(scenario, setting, width)
     with at_work(executor) as run:
-        search = Bisection(scenario, setting, goals, width, largest=largest, executor=run)
-        brackets = search.brackets(_number(start), tried)
+        search = Bisection(scenario, setting, goals, width, start=_number(start), largest=largest, executor=run)
+        brackets = search.brackets(tried)
         common = search.common(brackets)
         if every_seed:
             search.run((place, seed) for place in _around(search, brackets, common) for seed in tried)
@@ -208,11 +214,22 @@ def default_field(scenario: Scenario) -> str:
 
 
 def _usual_step(setting: Setting, start: Decimal) -> Decimal:
-    """Of a small rate no more than a tenth of it, in powers of ten."""
-    step = _STEPS[setting.kind]
-    while setting.kind is RATE and step * 10 > start and step > Decimal("0.001"):
-        step /= 10
-    return step
+    """What matters for its kind; of a small value a round number that is no more than a twentieth of it.
+
+    >>> from kvlab.setting_table import SETTINGS
+    >>> [str(_usual_step(SETTINGS["request_rate"], Decimal(rate))) for rate in ("9", "1.2", "0.3")]
+    ['0.1', '0.05', '0.01']
+    >>> _usual_step(SETTINGS["kv_bytes_per_token"], Decimal(2**17)), _usual_step(SETTINGS["max_num_seqs"], Decimal(3))
+    (Decimal('4096'), Decimal('1'))
+    """
+    usual, most = _STEPS[setting.kind], start / _STEPS_BELOW
+    if not 0 < most < usual:
+        return usual
+    if setting.kind is SIZE:
+        return Decimal(1 << max(0, int(most).bit_length() - 1))
+    ten = Decimal(1).scaleb(most.adjusted())
+    step = next(ten * digit for digit in (5, 2, 1) if ten * digit <= most)
+    return max(step, Decimal(1)) if setting.kind in (COUNT, DURATION) else step
 
 
 def _check_start(scenario: Scenario, setting: Setting, step: Decimal) -> None:

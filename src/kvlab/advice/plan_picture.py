@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Final
 
 from kvlab.advice.goals import Goal
 from kvlab.advice.pictures import BLUE, GREEN, Curve, Panel, Picture
 from kvlab.advice.plan import Plan
+from kvlab.advice.served import missed
 from kvlab.metrics import METRICS
 from kvlab.setting_table import SETTINGS
-from kvlab.settings import RATE, Value
+from kvlab.settings import RATE, SIZE, Setting, Value, exact_decimal
 from kvlab.units import GIB, NS_PER_S
 
 _MOST_PANELS: Final = 4
+_GIB_DIGITS: Final = 4
 _STEEP: Final = 20
 """Largest over least value of a curve, from which on its axis is logarithmic."""
 _UNITS: Final = {"ns": ("s", 1 / NS_PER_S), "ratio": ("%", 100.0), "bytes": ("GiB", 1 / GIB)}
@@ -32,20 +35,63 @@ def sentence(plan: Plan) -> str:
     setting, unit = SETTINGS[plan.field], unit_of(plan.field)
     wanted = "; ".join(goal.text for goal in plan.goals)
     if plan.answer is None:
-        return f"{wanted}: no {plan.field} that was tried holds with every seed."
+        return f"{wanted}: no {plan.field} that was tried holds with every seed. {_untried(plan)}"
+    way = "up" if plan.largest else "down"
+    answer = f"{readable(setting, plan.answer)} {unit}".rstrip()
+    if plan.open_seeds and len(plan.open_seeds) == len(plan.limits):
+        text = f"{wanted}: {plan.field} holds {way} to {answer} with {_all_seeds(plan)}. Nothing failed that far"
+        return f"{text}, and no further value is possible." if _at_bound(plan) else f"{text}, where the search ended."
     kind = "at most" if plan.largest else "at least"
-    text = f"{wanted}: {kind} {plan.field} {setting.show(plan.answer)} {unit}".rstrip()
-    text += f". {_limits(plan)}, in steps of {setting.show(plan.step)}."
+    text = f"{wanted}: {kind} {plan.field} {answer}. {_limits(plan)}, in steps of {readable(setting, plan.step)}."
     if plan.open_seeds:
-        further = "or more" if plan.largest else "or less"
-        whose = "all" if len(plan.open_seeds) == len(plan.limits) else f"{len(plan.open_seeds)}"
-        end = setting.show(plan.interval[1 if plan.largest else 0])
-        text += f" With {whose} of them nothing failed as far as was looked: theirs is {end} {further}."
+        end = readable(setting, plan.interval[1 if plan.largest else 0])
+        whose = f"{len(plan.open_seeds)} of them"
+        text += f" With {whose} nothing failed {way} to {end}"
+        text += ", and no further value is possible." if _at_bound(plan) else ", where the search ended."
     return text
 
 
+def _all_seeds(plan: Plan) -> str:
+    if plan.scenario.traffic.trace is not None:
+        return "this trace"
+    return "one seed" if len(plan.limits) == 1 else f"all of {len(plan.limits)} seeds"
+
+
+def _at_bound(plan: Plan) -> bool:
+    """Whether the search ended where the setting does."""
+    setting = SETTINGS[plan.field]
+    end, bound = (plan.interval[1], setting.at_most) if plan.largest else (plan.interval[0], setting.at_least)
+    if not isinstance(end, int | Decimal) or not isinstance(plan.step, int | Decimal):
+        return False
+    return bound is not None and abs(Decimal(end) - bound) < plan.step
+
+
+def readable(setting: Setting, value: Value) -> str:
+    """As the setting shows it, but memory from 1 GiB on in that one unit; multiples of 64 MiB are exact.
+
+    >>> [readable(SETTINGS["gpu_memory_bytes"], size << 20) for size in (40_512, 40_576, 512)]
+    ['39.5625 GiB', '39.625 GiB', '512 MiB']
+    """
+    if setting.kind is SIZE and isinstance(value, int) and value >= GIB:
+        return f"{exact_decimal(round(Decimal(value) / GIB, _GIB_DIGITS))} GiB"
+    return setting.show(value)
+
+
+def _untried(plan: Plan) -> str:
+    """What "nothing" means: so few of all values; and which misses the goals by least, of the medians."""
+    setting, count = SETTINGS[plan.field], len(plan.probes)
+    if count == 1:
+        return f"Only {readable(setting, plan.probes[0].value)} was tried."
+    low, high = (readable(setting, plan.probes[end].value) for end in (0, -1))
+    held = sum(limit is not None for limit in plan.limits.values())
+    some = f"{held} of {len(plan.limits)} seeds have a limit. " if held else ""
+    between = f"From {low} to {high} {unit_of(plan.field)}".rstrip() + f" {count} values were tried, and none between"
+    nearest = min(plan.probes, key=lambda probe: missed(probe.metrics, plan.goals))
+    return f"{some}{between}; {readable(setting, nearest.value)} comes nearest."
+
+
 def _limits(plan: Plan) -> str:
-    low, high = (SETTINGS[plan.field].show(value) for value in plan.interval)
+    low, high = (readable(SETTINGS[plan.field], value) for value in plan.interval)
     if len(plan.limits) > 1:
         spread = f"between {low} and {high}" if low != high else f"at {low}"
         return f"The limits of {len(plan.limits)} seeds lie {spread}"

@@ -27,6 +27,20 @@ def keeps(metrics: Mapping[str, Any] | None, goals: Sequence[Goal]) -> bool:
     return not turned_away(metrics) or any(goal.metric in TURNED_AWAY for goal in goals)
 
 
+def missed(metrics: Mapping[str, Any] | None, goals: Sequence[Goal]) -> float:
+    """By how much a run misses the goals, as shares of their limits added up; infinity where it was impossible.
+
+    Requests that got no answer count as their share of all, where no goal is about them.
+    """
+    if metrics is None:
+        return float("inf")
+    shares = sum(float(goal.missed_by(metrics)) for goal in goals)
+    away = turned_away(metrics)
+    if not away or any(goal.metric in TURNED_AWAY for goal in goals):
+        return shares
+    return shares + away / max(away, int(metrics.get("arrived") or 0))
+
+
 def paired_seeds(scenario: Scenario, seeds: Sequence[int], *, usual: int) -> tuple[int, ...]:
     """The seeds to try: those given, else so many from the scenario's own on; its own alone where it draws nothing."""
     first = scenario.traffic.seed

@@ -13,7 +13,6 @@ from kvlab.cli.progress import RunCount
 from kvlab.cli.terminal import stdout_terminal
 from kvlab.cli.vllm import chosen, origin_lines, vllm_options
 from kvlab.errors import ConfigError
-from kvlab.units import parse_ratio
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +33,7 @@ _RATE: Final = "request_rate"
 @vllm_options
 @click.option("--largest", metavar="FIELD", help="The setting whose largest value is wanted; by default the load.")
 @click.option("--least", metavar="FIELD", help="The setting whose least value is wanted, such as kv_memory_bytes.")
-@click.option("--step", metavar="VALUE", help="The answer is a multiple of it.")
+@click.option("--step", metavar="VALUE", help="The answer is a multiple of it, or the value that is set.")
 @good_option
 @click.option("--smallest-gpu", is_flag=True, help="The smallest GPU, and the fewest, for the rate that is set.")
 @click.option("--gpus", metavar="NAMES", help="Only these, with --smallest-gpu: A100-80GB,H100-80GB,L40S.")
@@ -142,7 +141,7 @@ def _day(
     profile: str | None, headroom: str | None, field: str, least: str | None
 ) -> tuple[tuple[Stretch, ...], Decimal] | None:
     """The rates of the day and the headroom; None where nobody asks for them."""
-    from kvlab.advice.daily import parse_profile
+    from kvlab.advice.daily import parse_headroom, parse_profile
 
     if profile is None:
         if headroom is not None:
@@ -150,10 +149,7 @@ def _day(
         return None
     if field != _RATE or least is not None:
         raise ConfigError("profile", profile, "needs the largest request_rate of one server")
-    share = Decimal(0) if headroom is None else parse_ratio(headroom, "headroom")
-    if share < 0:
-        raise ConfigError("headroom", headroom, "can't be negative")
-    return parse_profile(profile), share
+    return parse_profile(profile), Decimal(0) if headroom is None else parse_headroom(headroom)
 
 
 def _needed(found: Plan, day: tuple[tuple[Stretch, ...], Decimal] | None) -> Daily | None:

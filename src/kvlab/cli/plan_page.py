@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from kvlab.advice.goals import Goal
 from kvlab.advice.gpus import NO_START, Candidate, GpuPlan
 from kvlab.advice.plan import Plan, Probe
-from kvlab.advice.plan_picture import sentence
+from kvlab.advice.plan_picture import readable, sentence
 from kvlab.cli.terminal import Terminal, columns
 from kvlab.metrics import METRICS
 from kvlab.setting_table import SETTINGS
@@ -41,14 +41,14 @@ def plan_page(found: Plan, needed: Daily | None, terminal: Terminal) -> str:
     if errors:
         value, error = errors[0]
         more = f" ({len(errors)} values could not run)" if len(errors) > 1 else ""
-        shown = SETTINGS[found.field].show(value)
+        shown = readable(SETTINGS[found.field], value)
         lines += ["", *_wrapped(f"At {found.field} {shown} a run was impossible: {error}{more}", terminal)]
     if any(probe.turned_away for probe in found.probes):
         text = "A run that turns requests away, as too long for the server, holds only with a goal such as rejected<=5."
         lines += ["", *_wrapped(text, terminal)]
     if needed is not None:
         lines += ["", *_day(needed, terminal)]
-    return terminal.render([*lines, "", f"{found.runs:,} runs."])
+    return terminal.render([*lines, "", f"{_runs(found.runs)}."])
 
 
 def _probes(found: Plan, terminal: Terminal) -> list[str]:
@@ -58,7 +58,7 @@ def _probes(found: Plan, terminal: Terminal) -> list[str]:
     goal = _tightest(found)
     refuses = any(probe.turned_away for probe in found.probes)
     rows = [
-        [setting.show(probe.value), f"{probe.seeds_kept} of {probe.seeds_tried}"]
+        [readable(setting, probe.value), f"{probe.seeds_kept} of {probe.seeds_tried}"]
         + [METRICS[name].format(probe.metrics[name]) for name in names]
         + [f"{probe.turned_away:,}"] * refuses
         for probe in found.probes
@@ -209,9 +209,13 @@ def _gpu_verdict(candidate: Candidate) -> str:
 
 def _gpu_print(found: GpuPlan) -> str:
     return (
-        f"{found.runs:,} runs. In order of the memory of all GPUs together, then fewer of them; prices aren't known "
+        f"{_runs(found.runs)}. In order of the memory of all GPUs together, then fewer of them; prices aren't known "
         "here. Step times are measured for this GPU and model, or estimated by a roofline that may be off by so much."
     )
+
+
+def _runs(count: int) -> str:
+    return "1 run" if count == 1 else f"{count:,} runs"
 
 
 def _wrapped(text: str, terminal: Terminal) -> list[str]:

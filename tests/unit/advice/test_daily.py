@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kvlab.advice.daily import Stretch, daily, gpus_of, parse_profile, replicas_for
+from kvlab.advice.daily import Stretch, daily, gpus_of, parse_headroom, parse_profile, replicas_for
 from kvlab.errors import ConfigError, InputError
 from kvlab.scenarios import load
 
@@ -33,6 +33,12 @@ def test_headroom_raises_every_rate_first() -> None:
     assert daily(parse_profile("5,4.1"), Decimal(5), headroom=Decimal("0.2")).servers == (2, 1)
     with pytest.raises(ConfigError, match="headroom"):
         daily(parse_profile("5"), Decimal(5), headroom=Decimal("-0.1"))
+    with pytest.raises(ConfigError, match="20 % is written 20%"):
+        parse_headroom("20")
+    for much in ("1001%", "2000 %"):
+        with pytest.raises(ConfigError, match="is over 1,000 %"):
+            parse_headroom(much)
+    assert parse_headroom("1000%") == 10
 
 
 @pytest.mark.parametrize(

@@ -117,7 +117,10 @@ def test_goodput_needs_limits_of_a_good_request(metric: str) -> None:
     assert goals[0].met_by(run.metrics.values())
 
 
-@pytest.mark.parametrize(("field", "reason"), [("preemption_mode", "no numbers"), ("max_concurrency", "isn't set")])
+@pytest.mark.parametrize(
+    ("field", "reason"),
+    [("preemption_mode", "no more or less"), ("seed", "no more or less"), ("max_concurrency", "isn't set")],
+)
 def test_what_cannot_be_planned_is_refused(field: str, reason: str) -> None:
     with pytest.raises(ConfigError, match=reason):
         find_limit(small(), field, GOALS, executor=local(1))
@@ -154,7 +157,8 @@ def test_a_limit_that_is_never_met_is_open() -> None:
     plan = find_limit(scenario, "request_rate", parse_goals("ttft_p95<=999h"), seeds=(1,), executor=local(1))
     assert plan.answer == 128
     assert plan.open_seeds == (1,)
-    assert "nothing failed as far as was looked: theirs is 128 or more" in sentence(plan)
+    holds_to = "request_rate holds up to 128 requests/s with one seed. Nothing failed that far, where the search ended."
+    assert sentence(plan).endswith(holds_to)
 
 
 def test_values_at_which_a_run_is_impossible_say_why() -> None:
@@ -193,7 +197,36 @@ def test_a_step_may_be_less_than_the_setting_can_be() -> None:
 def test_small_rates_have_small_steps() -> None:
     scenario = small().replace(request_rate="0.4", duration_ns="10 s")
     plan = find_limit(scenario, "request_rate", parse_goals("ttft_p95<=999h"), seeds=(1,), executor=local(1))
-    assert plan.step == Decimal("0.01")
+    assert plan.step == Decimal("0.02")
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "step"),
+    [("per_seq_ns", 300_000, 10_000), ("kv_bytes_per_token", 2**19, 2**14), ("request_rate", Decimal("3.6"), 7)],
+)
+def test_the_value_that_is_set_is_tried_and_steps_are_small_beside_it(field: str, value: object, step: int) -> None:
+    given = step if field == "request_rate" else None
+    goals = parse_goals("ttft_p95<=1200ms")
+    scenario = load("preemption-lab").replace(duration_ns="20 s")
+    plan = find_limit(scenario, field, goals, seeds=(1,), step=given, executor=local(1))
+    assert plan.step == step
+    (probe,) = (probe for probe in plan.probes if probe.value == value)
+    assert probe.seeds_kept == 1
+    assert plan.answer is not None
+
+
+def test_goodput_that_holds_between_two_doublings_is_found() -> None:
+    """At 3.6 too little arrives, at 7.2 too little is good."""
+    scenario = load("preemption-lab").replace(duration_ns="20 s", slo="ttft<=1s")
+    goals = parse_goals("goodput>=2")
+    plan = find_limit(scenario, "request_rate", goals, seeds=(2,), executor=local(1))
+    kept = {probe.value: probe.seeds_kept for probe in plan.probes}
+    assert not kept[Decimal("3.6")]
+    assert not kept[Decimal("7.2")]
+    assert plan.answer == Decimal("6.1")
+    too_much = find_limit(scenario, "request_rate", parse_goals("goodput>=4"), seeds=(2,), executor=local(1))
+    assert too_much.answer is None
+    assert f"{len(too_much.probes)} values were tried, and none between; 5.9 comes nearest." in sentence(too_much)
 
 
 def test_a_plan_is_a_table_and_a_picture(tmp_path: Path) -> None:
