@@ -27,6 +27,8 @@ RECOMPUTE: Final = "recompute"
 _MOST_SCANNED: Final = 2**15
 _POINTS: Final = 192
 """Context lengths that are drawn."""
+_LEAST_LINK: Final = 10**6
+"""Bytes per second; less was a number without its unit."""
 _MOST_LENGTH: Final = 2**20
 """Longer contexts are not looked at."""
 _SHOWN_LENGTHS: Final = (1_024, 8_192)
@@ -162,8 +164,8 @@ def crossover(scenario: Scenario, *, beside: int = 0, link_bytes_per_s: int | No
         ConfigError: rules that know neither, a server that can't work, or a value out of range.
         UnknownNameError: no such model, GPU or profile.
     """
-    if link_bytes_per_s is not None and link_bytes_per_s < 1:
-        raise ConfigError("link", link_bytes_per_s, "must be at least 1 byte per second")
+    if link_bytes_per_s is not None and link_bytes_per_s < _LEAST_LINK:
+        raise ConfigError("link", link_bytes_per_s, f"must be at least 1 MB/s, {_LEAST_LINK:,} bytes per second")
     costs = preempted(scenario, beside=beside, link_bytes_per_s=link_bytes_per_s)
     longest = min(costs.longest, _MOST_LENGTH)
     if longest < 1:
@@ -187,7 +189,7 @@ def parse_link(text: str) -> int:
     (25000000000, 12884901888)
 
     Raises:
-        ConfigError: no such quantity.
+        ConfigError: no such quantity, or less than 1 MB/s.
     """
     try:
         rate = parse_bytes(text.strip().removesuffix("/s"), "link")
@@ -195,6 +197,10 @@ def parse_link(text: str) -> int:
         rate = 0
     if rate < 1:
         raise ConfigError("link", text, "expected bytes per second, such as 25GB/s")
+    if rate < _LEAST_LINK:
+        number = text.strip().removesuffix("/s")
+        example = f"{number}GB/s" if number.isascii() and number.replace(".", "", 1).isdigit() else "25GB/s"
+        raise ConfigError("link", text, f"is less than 1 MB/s: with its unit, it is written {example}")
     return rate
 
 

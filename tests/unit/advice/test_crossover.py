@@ -174,6 +174,11 @@ def test_what_has_no_crossover_is_refused() -> None:
     for text in ("0", "fast", "-3GB/s"):
         with pytest.raises(ConfigError, match="link"):
             parse_link(text)
+    with pytest.raises(ConfigError, match="25GB/s"):
+        parse_link("25")
+    with pytest.raises(ConfigError, match="at least 1 MB/s"):
+        crossover(load("vllm-v1"), link_bytes_per_s=25)
+    assert parse_link("1MB/s") == 10**6
 
 
 def test_it_is_a_table_and_a_picture(tmp_path: Path) -> None:
