@@ -29,7 +29,7 @@ def search(
 
 
 def bisection(
-    metrics: Callable[[Decimal, int], dict[str, int | float]],
+    metrics: Callable[[Decimal, int], dict[str, int | float | None]],
     goals: Sequence[Goal],
     start: str,
     largest: bool = True,
@@ -131,7 +131,7 @@ PEAK = parse_goals("goodput>=1.9")
 def test_a_band_between_the_doublings_is_found(start: str, low: str, high: str) -> None:
     """Too little throughput below it, and too long a TTFT above."""
 
-    def metrics(rate: Decimal, seed: int) -> dict[str, int | float]:
+    def metrics(rate: Decimal, seed: int) -> dict[str, int | float | None]:
         ttft_ns = 10 if rate <= Decimal(high) else 10 + int(rate * 3)
         return {"p95_ttft_ns": ttft_ns, "throughput_in_window_tokens_per_s": float(100 * rate / Decimal(low))}
 
@@ -144,7 +144,7 @@ def test_a_band_between_the_doublings_is_found(start: str, low: str, high: str) 
 def test_a_peak_between_the_doublings_is_climbed() -> None:
     """Goodput, alone: it rises with the rate to 2 at 2.7, and falls to nothing."""
 
-    def metrics(rate: Decimal, seed: int) -> dict[str, int | float]:
+    def metrics(rate: Decimal, seed: int) -> dict[str, int | float | None]:
         return {"goodput_per_s": float(min(rate / Decimal("1.35"), max(Decimal(0), 2 - (rate - Decimal("2.7")) * 2)))}
 
     found = bisection(metrics, PEAK, "3.6")
@@ -152,7 +152,7 @@ def test_a_peak_between_the_doublings_is_climbed() -> None:
 
 
 def test_a_peak_that_is_too_low_is_not_looked_for_any_longer_than_twelve_runs() -> None:
-    def metrics(rate: Decimal, seed: int) -> dict[str, int | float]:
+    def metrics(rate: Decimal, seed: int) -> dict[str, int | float | None]:
         return {"goodput_per_s": float(max(Decimal(0), Decimal("1.8") - abs(rate - Decimal("227.3")) / 200))}
 
     found = bisection(metrics, PEAK, "100", step="0.001")
