@@ -43,7 +43,7 @@ def test_numbers_are_those_of_the_command_line(visit: Visit, name: str, changes:
     run = kvlab.simulate(kvlab.scenario(name, **changes), record=kvlab.METRICS)
     for tile, text in lab.tiles().items():
         if tile == USED_RATIO.name:  # the page's own
-            assert text == USED_RATIO.format(used_ratio(run))
+            assert text == USED_RATIO.format(used_ratio(run.scenario, run.metrics.values()))
         else:
             value = metrics[tile]
             assert text == METRICS[tile].format(run.metrics.values()[tile]), tile
