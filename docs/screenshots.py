@@ -1,4 +1,4 @@
-"""Writes docs/screenshots: all tabs, light and dark, on a desktop and on a phone.
+"""Writes docs/screenshots: all tabs, light and dark, on a desktop and on a phone; panels that open.
 
 python -m docs.screenshots
 """
@@ -21,6 +21,9 @@ VIEWS: Final = {
     SERVER: (f"?lab={SERVER}", "gpu_memory_utilization", "0.85"),
 }
 """Where to begin, and the change whose effect is shown."""
+PANELS: Final = {"two-knobs": "#sweep", "cheapest-fix": "#advise"}
+"""Panels that open, by the name of their picture."""
+PANEL_MS: Final = 120_000
 MOST_BYTES: Final = 300_000
 
 
@@ -43,6 +46,24 @@ def shoot(browser: Browser, address: str, name: str, scheme: str, size: tuple[in
     return picture
 
 
+def shoot_panel(browser: Browser, address: str, panel: str, scheme: str) -> bytes:
+    """A panel of the preemption lab, opened and filled, as PNG."""
+    context = new_context(browser, DESKTOP, scheme)
+    lab = LabPage(context.new_page(), address).open("")
+    found = lab.page.locator(panel)
+    found.locator("summary").click()
+    found.scroll_into_view_if_needed()
+    if panel == "#sweep":
+        lab.page.get_by_text("are done.").wait_for(timeout=PANEL_MS)
+    else:
+        lab.page.locator("#advise-find").click()
+        lab.page.locator("#advise-answer p").first.wait_for(timeout=PANEL_MS)
+    lab.page.mouse.move(0, 0)
+    picture = found.screenshot()
+    context.close()
+    return picture
+
+
 def smaller(picture: bytes) -> bytes:
     """The same picture with 256 colours: flat areas and few hues lose nothing that an eye sees."""
     out = io.BytesIO()
@@ -60,15 +81,21 @@ def main() -> None:
     FOLDER.mkdir(exist_ok=True)
     with serving() as address, sync_playwright() as playwright:
         browser = launch(playwright, path)
-        for name in VIEWS:
-            for scheme in SCHEMES:
+        for scheme in SCHEMES:
+            for name in VIEWS:
                 for device, size in (("desktop", DESKTOP), ("phone", PHONE)):
-                    picture = smaller(shoot(browser, address, name, scheme, size))
-                    assert len(picture) < MOST_BYTES, f"{len(picture):,} bytes"
-                    file = FOLDER / f"{name}-{scheme}-{device}.png"
-                    file.write_bytes(picture)
-                    print(f"{file.name}: {len(picture) / 1000:.0f} KB")
+                    keep(f"{name}-{scheme}-{device}.png", shoot(browser, address, name, scheme, size))
+            for name, panel in PANELS.items():
+                keep(f"{name}-{scheme}.png", shoot_panel(browser, address, panel, scheme))
         browser.close()
+
+
+def keep(name: str, picture: bytes) -> None:
+    """Writes one of them."""
+    picture = smaller(picture)
+    assert len(picture) < MOST_BYTES, f"{len(picture):,} bytes"
+    (FOLDER / name).write_bytes(picture)
+    print(f"{name}: {len(picture) / 1000:.0f} KB")
 
 
 if __name__ == "__main__":

@@ -136,7 +136,7 @@ QUESTIONS: Final = (
         resolved="No free lunch: limits on partial prefills rank one way by the mean and another by p99.",
         is_it=_moves("long_prefill_token_threshold"),
         why="The scheduler of V1, whose rules these are, does not heed max_num_partial_prefills; its lever for that "
-        "is the threshold. It mends the mean, and p99 gets no better (the next row): there only fewer users or more "
+        "is the threshold. It mends the mean, and leaves p99 near 3 s (the next row): there only fewer users or more "
         "GPU help. The model and the rate are ours.",
     ),
     Question(
