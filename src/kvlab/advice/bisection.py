@@ -87,7 +87,15 @@ class Bisection:
 
     def brackets(self, seeds: Sequence[int]) -> dict[int, Bracket]:
         """For each seed where its limit is, found from the value that is set."""
-        searches = {seed: self._search(seed) for seed in seeds}
+        found = self._ended({seed: self._search(seed) for seed in seeds})
+        goods = sorted({bracket.good for bracket in found.values() if bracket.good is not None})
+        if goods and self._wants_more:
+            without = [seed for seed, bracket in found.items() if bracket.good is None]
+            found |= self._ended({seed: self._look_at(goods, seed, found[seed].bad) for seed in without})
+        return {seed: found[seed] for seed in seeds}
+
+    def _ended(self, searches: dict[int, _Search]) -> dict[int, Bracket]:
+        """All searches, side by side, to their ends."""
         asked = {seed: next(search) for seed, search in searches.items()}
         found: dict[int, Bracket] = {}
         while asked:
@@ -98,7 +106,7 @@ class Bisection:
                 except StopIteration as end:
                     found[seed] = end.value
                     del asked[seed]
-        return {seed: found[seed] for seed in seeds}
+        return found
 
     def common(self, brackets: dict[int, Bracket]) -> int | None:
         """The farthest place that holds with every seed: tried with all of them, since luck is not monotonic."""
@@ -155,6 +163,10 @@ class Bisection:
                     good, bad = yield from self._climb(good)
             if good is None:
                 good, bad = yield from self._look_between(seed, bad)
+        return (yield from self._halve(good, bad))
+
+    def _halve(self, good: int | None, bad: int | None) -> _Search:
+        """What is left between a place that holds and one that doesn't."""
         while good is not None and bad is not None and abs(good - bad) > 1:
             middle = (good + bad) // 2
             if (yield middle):
@@ -204,14 +216,27 @@ class Bisection:
     def _look_between(self, seed: int, bad: int | None) -> Generator[int, bool, tuple[int | None, int | None]]:
         """Between places that don't hold: one that does, and the next tried beyond it."""
         for _ in range(_MOST_BETWEEN):
-            places = [place for place, outcomes in self.tried().items() if seed in outcomes]
-            place = self._most_promising(places, seed)
+            place = self._most_promising(self._places(seed), seed)
             if place is None:
                 break
             if (yield place):
-                beyond = [other for other in places if (other - place) * self._harder > 0]
-                return place, min(beyond, key=lambda other: abs(other - place))
+                return place, self._tried_beyond(place, seed)
         return None, bad
+
+    def _look_at(self, places: Sequence[int], seed: int, bad: int | None) -> _Search:
+        """Where other seeds have their limits: of several peaks a lower one may have been climbed."""
+        for place in [*places][:: -self._harder][:_MOST_BETWEEN]:
+            if (yield place):
+                return (yield from self._halve(place, self._tried_beyond(place, seed)))
+        return Bracket(None, bad)
+
+    def _places(self, seed: int) -> list[int]:
+        """Those tried with a seed, in order."""
+        return [place for place, outcomes in self.tried().items() if seed in outcomes]
+
+    def _tried_beyond(self, place: int, seed: int) -> int | None:
+        beyond = [other for other in self._places(seed) if (other - place) * self._harder > 0]
+        return min(beyond, key=lambda other: abs(other - place), default=None)
 
     def _most_promising(self, places: Sequence[int], seed: int) -> int | None:
         """In a gap beside the place that misses the goals by least; None where no gap can have anything better.

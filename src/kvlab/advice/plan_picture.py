@@ -84,7 +84,8 @@ def _untried(plan: Plan) -> str:
         return f"Only {readable(setting, plan.probes[0].value)} was tried."
     low, high = (readable(setting, plan.probes[end].value) for end in (0, -1))
     held = sum(limit is not None for limit in plan.limits.values())
-    some = f"{held} of {len(plan.limits)} seeds have a limit. " if held else ""
+    whose = "each seed" if held == len(plan.limits) else f"{held} of {len(plan.limits)} seeds"
+    some = f"With {whose} some value does. " if held else ""
     between = f"From {low} to {high} {unit_of(plan.field)}".rstrip() + f" {count} values were tried, and none between"
     nearest = min(plan.probes, key=lambda probe: missed(probe.metrics, plan.goals))
     return f"{some}{between}; {readable(setting, nearest.value)} comes nearest."

@@ -151,6 +151,20 @@ def test_a_peak_between_the_doublings_is_climbed() -> None:
     assert found.brackets([1]) == {1: Bracket(27, 28)}
 
 
+def test_a_seed_at_a_low_peak_is_asked_where_another_seed_holds() -> None:
+    """Seed 2 has a lower peak at 1.8, where the doublings come by, and holds from 2.6 to 2.8, too."""
+
+    def metrics(rate: Decimal, seed: int) -> dict[str, int | float | None]:
+        peak = max(Decimal(0), Decimal("2.05") - abs(rate - Decimal("2.7")))
+        if seed == 2 and not Decimal("2.6") <= rate <= Decimal("2.8"):
+            peak = max(Decimal(0), Decimal("1.8") - abs(rate - Decimal("1.8")))
+        return {"goodput_per_s": float(peak)}
+
+    found = bisection(metrics, PEAK, "3.6")
+    assert found.brackets([2])[2].good is None
+    assert found.brackets([1, 2]) == {1: Bracket(28, 29), 2: Bracket(28, 29)}
+
+
 def test_a_peak_that_is_too_low_is_not_looked_for_any_longer_than_twelve_runs() -> None:
     def metrics(rate: Decimal, seed: int) -> dict[str, int | float | None]:
         return {"goodput_per_s": float(max(Decimal(0), Decimal("1.8") - abs(rate - Decimal("227.3")) / 200))}
