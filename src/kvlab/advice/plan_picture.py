@@ -87,7 +87,9 @@ def _untried(plan: Plan) -> str:
     whose = "each seed" if held == len(plan.limits) else f"{held} of {len(plan.limits)} seeds"
     some = f"With {whose} some value does. " if held else ""
     between = f"From {low} to {high} {unit_of(plan.field)}".rstrip() + f" {count} values were tried, and none between"
-    nearest = min(plan.probes, key=lambda probe: missed(probe.metrics, plan.goals))
+    most = max(probe.seeds_tried for probe in plan.probes)
+    compared = [probe for probe in plan.probes if probe.seeds_tried == most]
+    nearest = min(compared, key=lambda probe: missed(probe.metrics, plan.goals))
     return f"{some}{between}; {readable(setting, nearest.value)} comes nearest."
 
 
