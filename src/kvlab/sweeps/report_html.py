@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from html import escape
 from typing import Any, Final
 
 import plotly.graph_objects as go
 import plotly.io
+from plotly.subplots import make_subplots
 
-from kvlab.sweeps.report import FRONT, Point, Points, front, label, middle_of, setting_label
+from kvlab.sweeps.report_data import FRONT, Point, Points, are_numbers, front, label, middle_of, setting_label, shown
+from kvlab.sweeps.report_layout import Layout, heatmaps
 
+_SIDE_BY_SIDE: Final = 3
 _PAGE: Final = """<!doctype html>
 <html lang="en">
 <head>
@@ -30,43 +35,52 @@ h1 {{ font-size: 1.4rem; }} h2 {{ font-size: 1.1rem; margin-top: 2rem; }} p {{ m
 """
 
 
-def page(points: Points, metrics: tuple[str, ...], title: str) -> str:
+def page(points: Points, plan: Layout, metrics: tuple[str, ...], title: str, summary: Sequence[str]) -> str:
     """A whole document; the same for the same table."""
-    figures = [(label(metric), _figure(points, metric)) for metric in metrics]
-    figures.append((f"Pareto front: {label(FRONT[0])} against {label(FRONT[1])}", _front(points)))
-    plots = []
-    for number, (heading, figure) in enumerate(figures):
-        figure.update_layout(template="plotly_white", margin={"l": 70, "r": 20, "t": 20, "b": 60}, height=420)
-        plot = plotly.io.to_html(
-            figure,
-            full_html=False,
-            include_plotlyjs=number == 0,
-            div_id=f"plot-{number}",
-            config={"displaylogo": False, "responsive": True},
-        )
-        plots.append(f"<h2>{heading}</h2>\n{plot}")
-    seeds = (
-        "one seed" if points.num_seeds == 1 else f"{points.num_seeds} seeds; lines and colours are medians over them"
+    sections = []
+    if not points.is_empty:
+        sections = [
+            (label(metric), _figure(points, plan, metric) if points.has(metric) else None) for metric in metrics
+        ]
+        sections.append((f"Pareto front: {label(FRONT[0])} against {label(FRONT[1])}", _front(points)))
+    plots: list[str] = []
+    for number, (heading, figure) in enumerate(sections):
+        drawn = "<p>No run has a value of it.</p>" if figure is None else _plot(figure, number, first=not plots)
+        plots.append(f"<h2>{escape(heading)}</h2>\n{drawn}")
+    paragraphs = "</p>\n<p>".join(escape(sentence) for sentence in summary)
+    return _PAGE.format(title=escape(title), summary=paragraphs, plots="\n".join(plots))
+
+
+def _plot(figure: go.Figure, number: int, *, first: bool) -> str:
+    plot: str = plotly.io.to_html(
+        figure,
+        full_html=False,
+        include_plotlyjs=first,
+        div_id=f"plot-{number}",
+        config={"displaylogo": False, "responsive": True},
     )
-    summary = f"{len(points.points):,} points along {', '.join(points.names)}, {seeds}."
-    if points.num_failed:
-        summary += f" {points.num_failed:,} runs were impossible and are in no picture; sweep.csv has the reasons."
-    return _PAGE.format(title=title, summary=summary, plots="\n".join(plots))
+    return plot
 
 
-def _figure(points: Points, metric: str) -> go.Figure:
-    """A heatmap over the two longest axes, or a curve."""
-    axes = sorted(points.names, key=lambda name: -len(points.axis(name)))
-    if len(axes) > 1 and len(points.axis(axes[1])) > 1:
-        return _heatmap(points, metric, axes[0], axes[1])
-    return _curve(points, metric, axes[0])
+def _figure(points: Points, plan: Layout, metric: str) -> go.Figure:
+    if plan.up is None:
+        return _styled(_curve(points, metric, plan.across))
+    return _heatmaps(points, plan, metric, plan.up)
+
+
+def _styled(figure: go.Figure, *, height: int = 420, top: int = 20) -> go.Figure:
+    margin = {"l": 70, "r": 20, "t": top, "b": 60}
+    return figure.update_layout(template="plotly_white", margin=margin, height=height)
 
 
 def _curve(points: Points, metric: str, name: str) -> go.Figure:
     places = points.axis(name)
-    values = [[v for point in points.where({name: place}) for v in point.values[metric]] for place in places]
-    middles = [middle_of(points.where({name: place}), metric) for place in places]
+    found = points.along([name])
+    values = [[v for point in found[place,] for v in point.values[metric]] for place in places]
+    middles = [middle_of(found[place,], metric) for place in places]
     low, high = [min(some, default=None) for some in values], [max(some, default=None) for some in values]
+    if not are_numbers(places):
+        places = [shown(name, place) for place in places]
     line = {"color": "#2b6cb0"}
     figure = go.Figure(
         [
@@ -83,22 +97,29 @@ def _curve(points: Points, metric: str, name: str) -> go.Figure:
     return figure
 
 
-def _heatmap(points: Points, metric: str, across: str, up: str) -> go.Figure:
-    columns, rows = points.axis(across), points.axis(up)
-    cells = [[middle_of(points.where({across: column, up: row}), metric) for column in columns] for row in rows]
-    figure = go.Figure(
-        go.Heatmap(
-            x=list(map(str, columns)),
-            y=list(map(str, rows)),
+def _heatmaps(points: Points, plan: Layout, metric: str, up: str) -> go.Figure:
+    """One for each facet, all with the same colours."""
+    columns = min(_SIDE_BY_SIDE, len(plan.facets))
+    rows = -(-len(plan.facets) // columns)
+    titles = [plan.title(facet) for facet in plan.facets]
+    gaps = {"horizontal_spacing": 0.12 / columns, "vertical_spacing": 0.3 / rows}
+    figure = make_subplots(rows=rows, cols=columns, subplot_titles=titles if any(titles) else None, **gaps)
+    for number, cells in enumerate(heatmaps(points, plan, metric)):
+        heatmap = go.Heatmap(
+            x=[shown(plan.across, value) for value in points.axis(plan.across)],
+            y=[shown(up, value) for value in points.axis(up)],
             z=cells,
-            colorscale="Viridis",
-            colorbar={"title": {"text": label(metric), "side": "right"}},
-            hovertemplate=f"{across} %{{x}}, {up} %{{y}}: %{{z:.4g}}<extra></extra>",
+            coloraxis="coloraxis",
+            hovertemplate=f"{plan.across} %{{x}}, {up} %{{y}}: %{{z:.4g}}<extra></extra>",
         )
+        figure.add_trace(heatmap, row=number // columns + 1, col=number % columns + 1)
+    figure.update_xaxes(title=setting_label(plan.across), type="category")
+    figure.update_yaxes(type="category")
+    figure.update_yaxes(title=setting_label(up), col=1)
+    figure.update_layout(
+        coloraxis={"colorscale": "Viridis", "colorbar": {"title": {"text": label(metric), "side": "right"}}}
     )
-    figure.update_xaxes(title=setting_label(across), type="category")
-    figure.update_yaxes(title=setting_label(up), type="category")
-    return figure
+    return _styled(figure, height=420 if rows == 1 else 320 * rows, top=50 if any(titles) else 20)
 
 
 def _front(points: Points) -> go.Figure:
@@ -114,13 +135,13 @@ def _front(points: Points) -> go.Figure:
     )
     figure.update_xaxes(title=label(less))
     figure.update_yaxes(title=label(more))
-    return figure
+    return _styled(figure)
 
 
 def _dots(points: Points, some: list[Point], **style: Any) -> go.Scatter:
     more, less = FRONT
     texts = [
-        "<br>".join(f"{name} {value}" for name, value in zip(points.names, point.settings, strict=True))
+        "<br>".join(f"{name} {shown(name, value)}" for name, value in zip(points.names, point.settings, strict=True))
         for point in some
     ]
     return go.Scatter(

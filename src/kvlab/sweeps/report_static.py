@@ -2,56 +2,113 @@
 
 from __future__ import annotations
 
-from typing import Any, BinaryIO
+import textwrap
+from collections.abc import Sequence
+from math import nan
+from typing import Any, BinaryIO, Final
 
 import matplotlib
-import matplotlib.figure
+from matplotlib.colors import Normalize
+from matplotlib.figure import Figure
 
-from kvlab.sweeps.report import Points, label, middle_of, setting_label
+from kvlab.sweeps.report_data import FRONT, Points, are_numbers, front, label, middle_of, setting_label, shown
+from kvlab.sweeps.report_layout import Layout, heatmaps
 
-Figure = matplotlib.figure.Figure
+_SIDE_BY_SIDE: Final = 3
+_PANEL: Final = (6.4, 3.4)
+"""Inches of a curve or a single heatmap."""
+_FACET: Final = (4.0, 3.0)
+_LINE: Final = 0.18
+"""Inches of a line of text, which has so many letters an inch:"""
+_LETTERS: Final = 12.5
 
 
-def draw(points: Points, metrics: tuple[str, ...]) -> Figure:
-    """One panel per metric: a heatmap over the two longest axes, or a curve with the spread of the seeds."""
-    axes = sorted(points.names, key=lambda name: -len(points.axis(name)))
-    is_flat = len(axes) > 1 and len(points.axis(axes[1])) > 1
-    figure = Figure(figsize=(6.4, 3.4 * len(metrics)), layout="constrained")
-    for number, metric in enumerate(metrics, start=1):
-        panel = figure.add_subplot(len(metrics), 1, number)
-        if is_flat:
-            _heatmap(figure, panel, points, metric, axes[0], axes[1])
+def draw(points: Points, plan: Layout, metrics: tuple[str, ...], summary: Sequence[str]) -> Figure:
+    """Below each other every metric, as heatmaps or as a curve with the spread of the seeds, and the Pareto front."""
+    if points.is_empty:
+        return _only_text(summary)
+    columns = min(_SIDE_BY_SIDE, len(plan.facets))
+    rows = -(-len(plan.facets) // columns)
+    width = _PANEL[0] if columns == 1 else _FACET[0] * columns
+    height = _PANEL[1] if columns == 1 else _FACET[1] * rows + 0.5
+    lines = _wrapped(summary[1:], width)
+    heights = [0.1 + _LINE * len(lines), *(height if points.has(metric) else 1 for metric in metrics), _PANEL[1]]
+    figure = Figure(figsize=(width, sum(heights)), layout="constrained")
+    head, *parts = figure.subfigures(len(heights), 1, height_ratios=heights, squeeze=False)[:, 0]
+    head.text(0.02, 0.5, "\n".join(lines), va="center", fontsize=9, parse_math=False)
+    for part, metric in zip(parts, metrics, strict=False):
+        part.suptitle(label(metric), fontsize=11)
+        if not points.has(metric):
+            part.text(0.5, 0.3, "No run has a value of it.", ha="center", fontsize=9)
+        elif plan.up is None:
+            _curve(part.subplots(), points, metric, plan.across)
         else:
-            _curve(panel, points, metric, axes[0])
+            _heatmaps(part, points, plan, metric, plan.up, rows, columns)
+    parts[-1].suptitle("Pareto front", fontsize=11)
+    _front(parts[-1].subplots(), points)
+    return figure
+
+
+def _wrapped(sentences: Sequence[str], width: float) -> list[str]:
+    return [line for sentence in sentences for line in textwrap.wrap(sentence, int(_LETTERS * width))]
+
+
+def _only_text(summary: Sequence[str]) -> Figure:
+    lines = _wrapped(summary, _PANEL[0])
+    figure = Figure(figsize=(_PANEL[0], 0.4 + _LINE * len(lines)))
+    figure.text(0.02, 0.5, "\n".join(lines), va="center", fontsize=9, parse_math=False)
     return figure
 
 
 def _curve(panel: Any, points: Points, metric: str, name: str) -> None:
     places = points.axis(name)
-    spots = range(len(places)) if any(isinstance(place, str | bool) for place in places) else places
-    values = [[v for point in points.where({name: place}) for v in point.values[metric]] or [0.0] for place in places]
+    spots = places if are_numbers(places) else range(len(places))
+    found = points.along([name])
+    values = [[v for point in found[place,] for v in point.values[metric]] or [0.0] for place in places]
     panel.fill_between(spots, [min(v) for v in values], [max(v) for v in values], alpha=0.2, color="#2b6cb0", lw=0)
-    panel.plot(spots, [middle_of(points.where({name: place}), metric) for place in places], "o-", color="#2b6cb0", ms=4)
+    panel.plot(spots, [middle_of(found[place,], metric) for place in places], "o-", color="#2b6cb0", ms=4)
     if spots is not places:
-        panel.set_xticks(list(spots), list(map(str, places)))
+        panel.set_xticks(list(spots), [shown(name, place) for place in places])
     panel.set_xlabel(setting_label(name))
-    panel.set_ylabel(label(metric))
-    panel.set_ylim(bottom=0)
+    panel.set_ylim(0, 1.05 * panel.get_ylim()[1])
     panel.grid(alpha=0.3)
 
 
-def _heatmap(figure: Figure, panel: Any, points: Points, metric: str, across: str, up: str) -> None:
-    columns, rows = points.axis(across), points.axis(up)
-    cells = [[middle_of(points.where({across: column, up: row}), metric) for column in columns] for row in rows]
-    blank = float("nan")
-    image = panel.imshow(
-        [[blank if cell is None else cell for cell in row] for row in cells], origin="lower", aspect="auto"
-    )
-    panel.set_xticks(range(len(columns)), list(map(str, columns)))
-    panel.set_yticks(range(len(rows)), list(map(str, rows)))
-    panel.set_xlabel(setting_label(across))
-    panel.set_ylabel(setting_label(up))
-    figure.colorbar(image, ax=panel, label=label(metric))
+def _heatmaps(part: Any, points: Points, plan: Layout, metric: str, up: str, rows: int, columns: int) -> None:
+    """One for each facet, all with the same colours."""
+    panels = part.subplots(rows, columns, squeeze=False)
+    cells = heatmaps(points, plan, metric)
+    known = [cell for heatmap in cells for row in heatmap for cell in row if cell is not None]
+    low, high = min(known), max(known)
+    scale = Normalize(low, high if high > low else low + 1)
+    for panel, facet, heatmap in zip(panels.flat, plan.facets, cells, strict=False):
+        numbers = [[nan if cell is None else cell for cell in row] for row in heatmap]
+        image = panel.imshow(numbers, origin="lower", aspect="auto", norm=scale)
+        panel.set_title(plan.title(facet), fontsize=9)
+        panel.set_xticks(*_ticks(points, plan.across))
+        panel.set_yticks(*_ticks(points, up))
+        panel.set_xlabel(setting_label(plan.across))
+    for panel in panels[:, 0]:
+        panel.set_ylabel(setting_label(up))
+    for panel in list(panels.flat)[len(plan.facets) :]:
+        panel.axis("off")
+    part.colorbar(image, ax=panels)
+
+
+def _ticks(points: Points, name: str) -> tuple[range, list[str]]:
+    values = points.axis(name)
+    return range(len(values)), [shown(name, value) for value in values]
+
+
+def _front(panel: Any, points: Points) -> None:
+    more, less = FRONT
+    known = [point for point in points.points if point.values[more] and point.values[less]]
+    best = front(known, more, less)
+    panel.plot([p.middle(less) for p in known], [p.middle(more) for p in known], "o", color="#94a3b8", ms=5)
+    panel.plot([p.middle(less) for p in best], [p.middle(more) for p in best], "o-", color="#c2410c", ms=6)
+    panel.set_xlabel(label(less))
+    panel.set_ylabel(label(more))
+    panel.grid(alpha=0.3)
 
 
 def write(figure: Figure, stream: BinaryIO, kind: str) -> None:
