@@ -154,9 +154,10 @@ def advise(
 ) -> Advice:
     """The cheapest changes of settings that keep a service level, with every seed.
 
-    >>> advice = advise("preemption-lab", "gap_max<=150ms", seeds=1, workers=1)
+    >>> few = scenario("preemption-lab", num_requests=150)
+    >>> advice = advise(few, "gap_max<=150ms", seeds=1, workers=1)
     >>> advice.verdict, advice.fixes[0].text, advice.fixes[0].price
-    ('fix', 'headroom_blocks=64', 1)
+    ('fix', 'headroom_blocks=62', 1)
 
     Args:
         goals: limits on metrics of a run, such as "gap_p99<=150ms, ttft_p95<=2s, throughput>=700".
