@@ -25,9 +25,7 @@ def points(*values: int, name: str = "max_num_seqs") -> list[dict[str, Value]]:
 def sweep(
     folder: Path, scenario: Scenario, some: list[dict[str, Value]], *, seeds: int = 1, overwrite: bool = False
 ) -> Sweep:
-    found = run_sweep(scenario, some, seeds=range(1, 1 + seeds), executor=local(1), folder=folder, overwrite=overwrite)
-    found.write(folder)
-    return found
+    return run_sweep(scenario, some, seeds=range(1, 1 + seeds), executor=local(1), folder=folder, overwrite=overwrite)
 
 
 @pytest.fixture

@@ -49,11 +49,12 @@ def test_rows_are_runs_in_the_order_of_points_and_seeds() -> None:
 
 def test_the_table_does_not_depend_on_the_workers(tmp_path: Path) -> None:
     files = []
-    for workers in (1, 2, 3):
+    for workers in (1, 3):
         folder = tmp_path / str(workers)
-        run_sweep(small(), points(), seeds=(1, 2), executor=local(workers), folder=folder).write(folder)  # type: ignore[arg-type]
+        with local(workers) as crew:
+            run_sweep(small(), points(), seeds=(1, 2), executor=crew, folder=folder)  # type: ignore[arg-type]
         files.append([(folder / name).read_bytes() for name in ("sweep.parquet", "sweep.csv")])
-    assert files[0] == files[1] == files[2]
+    assert files[0] == files[1]
 
 
 def test_what_was_finished_is_not_run_again(tmp_path: Path) -> None:

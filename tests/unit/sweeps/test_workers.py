@@ -92,7 +92,7 @@ def test_a_worker_that_is_killed_between_calls_is_replaced(crew: Crew, alone: li
 
 
 def test_a_call_that_is_left_in_the_middle_answers_nothing_later(crew: Crew, alone: list[Outcome]) -> None:
-    with contextlib.closing(crew(enumerate([small(77), endless(), endless()]))) as some:  # type: ignore[type-var]
+    with contextlib.closing(crew(enumerate([small(77), endless()]))) as some:  # type: ignore[type-var]
         assert [number for number, _ in islice(some, 1)] == [0]
     assert outcomes(crew) == alone
 
@@ -150,7 +150,7 @@ def test_a_scenario_that_kills_its_workers_is_given_up(alone: list[Outcome]) -> 
         killer.join()
         assert outcome.metrics is None
         assert f"{LIVES} workers died of it" in (outcome.error or "")
-        assert outcomes(crew) == alone
+        assert outcomes(crew, 1) == alone[:1]
 
 
 @needs_proc
@@ -163,7 +163,7 @@ def test_processes_end_with_their_crew() -> None:
     with pytest.raises(RuntimeError, match="closed"):
         next(crew([(0, small())]))
     crew = local(2)
-    outcomes(crew, 2)
+    outcomes(crew, 1)
     assert children() > before
     del crew
     gc.collect()
