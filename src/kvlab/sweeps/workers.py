@@ -130,6 +130,8 @@ class _Round:
 
     def __init__(self, tasks: Iterable[Task], hands: Iterable[_Hand]) -> None:
         self._tasks = iter(tasks)
+        self._next: Task | BaseException | None = None
+        """Made ahead, while processes compute; or why it couldn't be made."""
         self._lock = threading.Lock()
         self._done: SimpleQueue[tuple[int, Outcome] | BaseException | None] = SimpleQueue()
         self._hands = hands
@@ -170,7 +172,23 @@ class _Round:
     def _take(self) -> Task | None:
         """The next task; None when there is none left."""
         with self._lock:
-            return next(self._tasks, None) if self.is_open else None
+            if not self.is_open:
+                return None
+            if self._next is None:
+                return next(self._tasks, None)
+            task, self._next = self._next, None
+        if isinstance(task, BaseException):
+            raise task
+        return task
+
+    def look_ahead(self) -> None:
+        """Makes the next task, for whichever process is free first."""
+        with self._lock:
+            if self.is_open and self._next is None:
+                try:
+                    self._next = next(self._tasks, None)
+                except BaseException as error:  # for whoever takes it
+                    self._next = error
 
     def _work(self, hand: _Hand, task: Task | None) -> None:
         try:
@@ -204,7 +222,7 @@ class _Hand:
                 self._is_busy = True
             answer: Outcome | RuntimeError | None = None
             try:
-                answer = _exchange(process, scenario)
+                answer = _exchange(process, scenario, call.look_ahead)
             except (EOFError, OSError, pickle.UnpicklingError):
                 continue  # it died
             finally:
@@ -254,11 +272,14 @@ class _Hand:
         return self._process
 
 
-def _exchange(process: subprocess.Popen[bytes], scenario: Scenario) -> Outcome | RuntimeError:
+def _exchange(
+    process: subprocess.Popen[bytes], scenario: Scenario, meanwhile: Callable[[], None]
+) -> Outcome | RuntimeError:
     assert process.stdin is not None
     assert process.stdout is not None
     pickle.dump(scenario, process.stdin, protocol=pickle.HIGHEST_PROTOCOL)
     process.stdin.flush()
+    meanwhile()
     answer: Outcome | RuntimeError = pickle.load(process.stdout)
     return answer
 

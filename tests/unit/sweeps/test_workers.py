@@ -115,6 +115,16 @@ def test_tasks_that_cannot_be_made_are_the_callers_error(crew: Crew, alone: list
     assert outcomes(crew) == alone
 
 
+def test_what_goes_wrong_while_a_task_is_made_ahead_is_no_death_of_a_worker(crew: Crew, alone: list[Outcome]) -> None:
+    def tasks() -> Iterator[tuple[int, Scenario]]:
+        yield from enumerate([small(0), small(1)])
+        raise EOFError("for this test")
+
+    with pytest.raises(EOFError, match="for this test"):
+        list(crew(tasks()))
+    assert outcomes(crew) == alone
+
+
 def test_a_second_call_ends_the_first(crew: Crew, alone: list[Outcome]) -> None:
     first = crew(enumerate([small(77), endless()]))
     assert next(first)[0] == 0
