@@ -77,8 +77,9 @@ def test_json_has_every_figure_with_its_provenance(cli: Cli) -> None:
 
 
 def test_a_refusal_is_quoted_and_mended(cli: Cli) -> None:
-    out = cli("capacity", "--model", "meta-llama/Llama-3.1-8B", "--gpu", "RTX-3090", "--max-model-len", 131_072).out
-    said = " ".join(out.split())
+    done = cli("capacity", "--model", "meta-llama/Llama-3.1-8B", "--gpu", "RTX-3090", "--max-model-len", 131_072)
+    assert done.code == 1
+    said = " ".join(done.out.split())
     assert (
         "The engine doesn't start. It says: To serve at least one request with the model's max seq len (131072)" in said
     )

@@ -53,7 +53,7 @@ def _inputs(function: _F) -> _F:
 @click.option("--json", "as_json", is_flag=True, help="Print every figure as JSON, with its provenance and source.")
 @_inputs
 @click.option("--enforce-eager", is_flag=True, help="Without CUDA graphs.")
-def capacity(vllm: str | None, vllm_log: str | None, as_json: bool, **given: Any) -> None:
+def capacity(vllm: str | None, vllm_log: str | None, as_json: bool, **given: Any) -> int:
     """Say how many tokens of KV fit, how many requests that is, and where the memory goes.
 
     \b
@@ -61,6 +61,8 @@ def capacity(vllm: str | None, vllm_log: str | None, as_json: bool, **given: Any
     kvlab capacity --vllm "vllm serve Qwen/Qwen3-8B -tp 2 --max-model-len 16k" --gpu L40S
     kvlab capacity --model ./config.json --gpu H100 --tensor-parallel-size 2
     kvlab capacity --model Qwen/Qwen3-8B --gpu L40S --prompt-tokens 1000 --output-tokens "exponential(250)"
+
+    Exit status 1 if the engine would not start.
     """
     from kvlab.sizing.accuracy import band, from_scratch
     from kvlab.sizing.compute import capacity as fit
@@ -73,6 +75,7 @@ def capacity(vllm: str | None, vllm_log: str | None, as_json: bool, **given: Any
         inputs, origins = sizing_inputs(sources(vllm, vllm_log), inputs)
         warn(origins.warnings)
     found = fit(**inputs)
+    status = 0 if found.refusal is None else 1
     errors = band(from_scratch()) if found.is_from_scratch else None
     if as_json:
         document = found.to_dict()
@@ -87,7 +90,7 @@ def capacity(vllm: str | None, vllm_log: str | None, as_json: bool, **given: Any
         if origins is not None:
             document["vllm"] = origins.to_dict()
         click.echo(json.dumps(document, indent=2, ensure_ascii=False))
-        return
+        return status
     from kvlab.cli.capacity_page import page
     from kvlab.cli.terminal import stdout_terminal
     from kvlab.cli.vllm import origin_lines
@@ -96,6 +99,7 @@ def capacity(vllm: str | None, vllm_log: str | None, as_json: bool, **given: Any
     click.echo(page(found, errors, _starts_with(found, inputs), terminal), nl=False)
     if origins is not None:
         click.echo(terminal.render(["", *origin_lines(origins, terminal)]), nl=False)
+    return status
 
 
 def _starts_with(found: Capacity, inputs: dict[str, Any]) -> str | None:
