@@ -21,6 +21,9 @@ _FACET: Final = (4.0, 3.0)
 _LINE: Final = 0.18
 """Inches of a line of text, which has so many letters an inch:"""
 _LETTERS: Final = 12.5
+_BAR_LETTERS: Final = 30
+"""In a line beside a bar of colours."""
+_DIGITS: Final = 6
 
 
 def draw(points: Points, plan: Layout, metrics: tuple[str, ...], summary: Sequence[str]) -> Figure:
@@ -32,21 +35,35 @@ def draw(points: Points, plan: Layout, metrics: tuple[str, ...], summary: Sequen
     width = _PANEL[0] if columns == 1 else _FACET[0] * columns
     height = _PANEL[1] if columns == 1 else _FACET[1] * rows + 0.5
     lines = _wrapped(summary[1:], width)
-    heights = [0.1 + _LINE * len(lines), *(height if points.has(metric) else 1 for metric in metrics), _PANEL[1]]
-    figure = Figure(figsize=(width, sum(heights)), layout="constrained")
-    head, *parts = figure.subfigures(len(heights), 1, height_ratios=heights, squeeze=False)[:, 0]
-    head.text(0.02, 0.5, "\n".join(lines), va="center", fontsize=9, parse_math=False)
-    for part, metric in zip(parts, metrics, strict=False):
-        part.suptitle(label(metric), fontsize=11)
-        if not points.has(metric):
-            part.text(0.5, 0.3, "No run has a value of it.", ha="center", fontsize=9)
-        elif plan.up is None:
-            _curve(part.subplots(), points, metric, plan.across)
+    heights = [*(height if points.has(metric) else 1 for metric in metrics), _PANEL[1]]
+    figure = Figure(figsize=(width, sum(heights) + _LINE * len(lines)), layout="constrained")
+    if lines:
+        figure.suptitle("\n".join(lines), x=0.02, ha="left", fontsize=9)
+    parts = figure.add_gridspec(len(heights), 1, height_ratios=heights)
+    for number, metric in enumerate(metrics):
+        if points.has(metric) and plan.up is not None:
+            grid = parts[number].subgridspec(rows, columns)
+            _heatmaps(figure, [figure.add_subplot(grid[divmod(place, columns)]) for place in range(len(plan.facets))],
+                      points, plan, metric, plan.up)  # fmt: skip
+            continue
+        panel = figure.add_subplot(parts[number])
+        panel.set_title(label(metric), fontsize=11)
+        if points.has(metric):
+            _curve(panel, points, metric, plan.across)
         else:
-            _heatmaps(part, points, plan, metric, plan.up, rows, columns)
-    parts[-1].suptitle("Pareto front", fontsize=11)
-    _front(parts[-1].subplots(), points)
+            panel.axis("off")
+            panel.text(0.5, 0.5, "No run has a value of it.", ha="center", fontsize=9)
+    _front(figure.add_subplot(parts[len(metrics)]), points)
+    _settle(figure)
     return figure
+
+
+def _settle(figure: Figure) -> None:
+    """Keeps the layout without its last digits, which differ from time to time and would be in names of SVG."""
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    for panel in figure.axes:
+        panel.set_position([round(edge, _DIGITS) for edge in panel.get_position().bounds])  # type: ignore[arg-type]
 
 
 def _wrapped(sentences: Sequence[str], width: float) -> list[str]:
@@ -74,25 +91,25 @@ def _curve(panel: Any, points: Points, metric: str, name: str) -> None:
     panel.grid(alpha=0.3)
 
 
-def _heatmaps(part: Any, points: Points, plan: Layout, metric: str, up: str, rows: int, columns: int) -> None:
+def _heatmaps(figure: Figure, panels: Sequence[Any], points: Points, plan: Layout, metric: str, up: str) -> None:
     """One for each facet, all with the same colours."""
-    panels = part.subplots(rows, columns, squeeze=False)
     cells = heatmaps(points, plan, metric)
     known = [cell for heatmap in cells for row in heatmap for cell in row if cell is not None]
     low, high = min(known), max(known)
     scale = Normalize(low, high if high > low else low + 1)
-    for panel, facet, heatmap in zip(panels.flat, plan.facets, cells, strict=False):
+    for panel, facet, heatmap in zip(panels, plan.facets, cells, strict=True):
         numbers = [[nan if cell is None else cell for cell in row] for row in heatmap]
         image = panel.imshow(numbers, origin="lower", aspect="auto", norm=scale)
         panel.set_title(plan.title(facet), fontsize=9)
         panel.set_xticks(*_ticks(points, plan.across))
         panel.set_yticks(*_ticks(points, up))
         panel.set_xlabel(setting_label(plan.across))
-    for panel in panels[:, 0]:
         panel.set_ylabel(setting_label(up))
-    for panel in list(panels.flat)[len(plan.facets) :]:
-        panel.axis("off")
-    part.colorbar(image, ax=panels)
+    bar = figure.colorbar(image, ax=panels)
+    if len(panels) == 1:
+        panels[0].set_title(label(metric), fontsize=11)
+    else:
+        bar.set_label(textwrap.fill(label(metric), _BAR_LETTERS))
 
 
 def _ticks(points: Points, name: str) -> tuple[range, list[str]]:
@@ -106,6 +123,7 @@ def _front(panel: Any, points: Points) -> None:
     best = front(known, more, less)
     panel.plot([p.middle(less) for p in known], [p.middle(more) for p in known], "o", color="#94a3b8", ms=5)
     panel.plot([p.middle(less) for p in best], [p.middle(more) for p in best], "o-", color="#c2410c", ms=6)
+    panel.set_title("Pareto front", fontsize=11)
     panel.set_xlabel(label(less))
     panel.set_ylabel(label(more))
     panel.grid(alpha=0.3)
