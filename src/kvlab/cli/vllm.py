@@ -139,3 +139,16 @@ def command_lines(scenario: Scenario, terminal: Terminal) -> list[str]:
         else:
             lines[-1] = f"{lines[-1]} {word}".lstrip() if len(lines) == 1 else f"{lines[-1]} {word}"
     return [terminal.style("The same server in vLLM:", "dim"), *lines]
+
+
+def step_time_line(scenario: Scenario) -> str | None:
+    """Where the durations of a server's steps are from, and how far off they may be; None where settings give them.
+
+    Raises:
+        ConfigError, UnknownNameError: no such profile, file, model or GPU.
+    """
+    from kvlab.servers import VllmServer
+    from kvlab.timing import origin
+
+    profile = scenario.server.profile() if isinstance(scenario.server, VllmServer) else None
+    return None if profile is None else f"Step times: {'; '.join(origin(profile))}."
