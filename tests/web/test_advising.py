@@ -209,9 +209,10 @@ def test_the_answer_in_words(verdict: str, complete: bool, bottleneck: bool, say
     given = Advice(
         scenario=kvlab.scenario("preemption-lab"), goals=parse_goals("ttft_p95<=2s"), seeds=(1, 2, 3), verdict=verdict,
         kv_is_bottleneck=bottleneck, peak_kv_usage=0.4, now=(), fixes=(), nearest=None, crossover=None, runs=3,
-        complete=complete,
+        complete=complete, turned_away=2,
     )  # fmt: skip
-    texts = _texts(given)
+    texts = _texts(given, in_mission=False)
+    assert any(text.startswith("2 requests are turned away") for text in texts)
     assert all(part in " ".join(texts) for part in says)
     assert ("bottleneck" in " ".join(texts)) != bottleneck
 

@@ -8,6 +8,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
 from kvlab.advice.goals import Goal
+from kvlab.advice.levers import in_force
 from kvlab.advice.search import Change, Trial
 from kvlab.metrics import METRICS
 from kvlab.prices import Price
@@ -29,6 +30,8 @@ TILES: Final = (
 """What a fix is told by, besides the goals."""
 _WORSE: Final = 0.05
 """From that share on, a change for the worse is a side effect."""
+_FEWER_IS_WORSE: Final = ("output_tokens",)
+"""Of the same traffic: answers are cut, or users sent away. As a figure of a run more is neither better nor worse."""
 HOLDS: Final = "holds"
 FIX: Final = "fix"
 NOTHING: Final = "nothing"
@@ -49,7 +52,7 @@ class Effect:
     @property
     def is_worse(self) -> bool:
         """Whether the median got worse by a twentieth or more."""
-        better = METRICS[self.metric].better
+        better = "higher" if self.metric in _FEWER_IS_WORSE else METRICS[self.metric].better
         if better is None or self.before is None or self.after is None:
             return False
         change = self.after - self.before if better == "lower" else self.before - self.after
@@ -65,6 +68,8 @@ class Fix:
     """A change that keeps every goal with every seed."""
 
     change: Change
+    before: Change
+    """The same settings as they are now; a limit that is left to the engine as the engine has it."""
     price: int
     """Points of `kvlab.prices`."""
     reasons: tuple[str, ...]
@@ -87,6 +92,7 @@ class Fix:
         """JSON-ready."""
         return {
             "change": {name: SETTINGS[name].to_json(value) for name, value in self.change},
+            "before": {name: SETTINGS[name].to_json(value) for name, value in self.before},
             "price": self.price,
             "reasons": list(self.reasons),
             "flags": self.flags,
@@ -169,8 +175,10 @@ class Advice(Tabular):
 
 def fix_of(trial: Trial, base: Trial, goals: Sequence[Goal], prices: Mapping[str, Price]) -> Fix:
     """A trial beside the scenario as it was."""
+    now = in_force(base.scenario)
     return Fix(
         change=trial.change,
+        before=tuple((name, now[name]) for name, _ in trial.change),
         price=trial.price,
         reasons=tuple(prices[name].reason for name, _ in trial.change),
         effects=effects_of(trial, base, goals),

@@ -15,6 +15,7 @@ from kvlab.scenarios import NO_LIMITS, Scenario
 from kvlab.units import parse_bytes, parse_decimal, parse_duration_ns, parse_ratio
 
 _GOAL: Final = re.compile(r"\s*([A-Za-z0-9_]+)\s*(<=|>=|≤|≥|<|>)\s*(\S.*?)\s*\Z")
+_SECOND: Final = re.compile(r"[<>≤≥]")
 _SPREADS: Final = ("p50", "p90", "p95", "p99", "max", "mean")
 _LATENCIES: Final = {"ttft": "ttft", "itl": "gap", "gap": "gap", "tpot": "tpot", "e2e": "e2e", "e2el": "e2e",
                      "queue_time": "queue_time", "queue": "queue_time"}  # fmt: skip
@@ -79,6 +80,10 @@ def parse_goals(text: str) -> tuple[Goal, ...]:
         match = _GOAL.match(part)
         if match is None:
             raise ConfigError("slo", part, 'expected limits such as "gap_p99<=150ms, ttft_p95<=2s"')
+        if match[3] == "=":
+            raise ConfigError("slo", part, f"needs a value, such as {match[1]}<=2s")
+        if _SECOND.search(match[3]):
+            raise ConfigError("slo", part, "is more than one limit: put a comma between them")
         metric = metric_named(match[1])
         limit = limit_of(metric, match[3], f"slo {match[1]}")
         _check_limit(match[1], match[3], METRICS[metric].unit, limit)

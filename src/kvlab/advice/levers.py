@@ -124,7 +124,7 @@ def levers(scenario: Scenario, peak_running: int | None = None) -> dict[str, tup
     return found
 
 
-def in_force(scenario: Scenario) -> dict[str, object]:
+def in_force(scenario: Scenario) -> dict[str, Any]:
     """Settings; the token budget that is left to the engine as the engine has it."""
     settings = scenario.settings()
     if isinstance(scenario.server, VllmServer) and settings["max_num_batched_tokens"] is None:

@@ -11,9 +11,10 @@ import click
 from kvlab.cli.options import ScenarioCommand, good_option, setting_options, take_slo
 from kvlab.cli.progress import RunCount
 from kvlab.cli.terminal import Terminal, columns, stdout_terminal
-from kvlab.cli.vllm import chosen, vllm_options
+from kvlab.cli.vllm import chosen, step_time_line, vllm_options
 from kvlab.errors import ConfigError, UnknownNameError
 from kvlab.metrics import METRICS
+from kvlab.setting_table import SETTINGS
 
 if TYPE_CHECKING:
     from kvlab.prices import Price
@@ -118,6 +119,8 @@ def _page(advice: Any, terminal: Terminal) -> str:
     if advice.crossover is not None and advice.preempts:
         lines += ["", *textwrap.wrap(f"Swap or recompute: {advice.crossover.text}", terminal.width)]
     lines += ["", *textwrap.wrap(_small_print(advice), terminal.width)]
+    origin = step_time_line(advice.scenario)
+    lines += [] if origin is None else textwrap.wrap(origin, terminal.width, break_on_hyphens=False)
     return terminal.render(lines)
 
 
@@ -143,7 +146,8 @@ def _headline(advice: Any) -> str:
 
 def _fix(number: int, fix: Any, terminal: Terminal, *, with_figures: bool) -> list[str]:
     points = "1 point" if fix.price == 1 else f"{fix.price} points"
-    head = f"{f'{number}. ' if number else ''}{fix.text}"
+    now = ", ".join(SETTINGS[name].show(value) for name, value in fix.before)
+    head = f"{f'{number}. ' if number else ''}{fix.text} (now {now})"
     lines = [f"{terminal.style(head, 'bold')}   {points}"]
     lines += textwrap.wrap(" ".join(fix.reasons), terminal.width, initial_indent="   ", subsequent_indent="   ")
     if fix.flags:

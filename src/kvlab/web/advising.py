@@ -80,7 +80,7 @@ def advising(fields: dict[str, str], find_trace: FindTrace) -> Work:
             levers=levers,
             found=lambda fix: emit({"fix": _fix(fix, scenario, goals)}),
         )
-        emit({"done": _done(advice)})
+        emit({"done": _done(advice, in_mission=mission is not None)})
 
     return work
 
@@ -89,7 +89,10 @@ def _goals(text: str) -> tuple[Goal, ...]:
     try:
         return parse_goals(text)
     except UnknownNameError as error:
-        message = str(error)
+        near = f'did you mean "{error.nearest}"? ' if error.nearest else ""
+        message = (
+            f'no figure is called "{error.value}": {near}Try ttft_p95, itl_p99 or tpot_mean; docs/metrics.md has all'
+        )
     except ConfigError as error:
         message = f"{error.value}: {error.remedy}" if error.value else error.remedy
     raise RefusedError(Refusal(status=BAD_REQUEST, message=message, field="goals", value=text))
@@ -163,11 +166,11 @@ def _range(low: str, high: str) -> str:
     return f"{number} to {high}" if unit == high.partition(" ")[2] else f"{low} to {high}"
 
 
-def _done(advice: Advice) -> dict[str, Any]:
+def _done(advice: Advice, *, in_mission: bool) -> dict[str, Any]:
     scenario, goals = advice.scenario, advice.goals
     return {
         "verdict": advice.verdict,
-        "texts": _texts(advice),
+        "texts": _texts(advice, in_mission=in_mission),
         "now": [_effect(effect, scenario.rules, goals) for effect in advice.now],
         "fixes": [_fix(fix, scenario, goals) for fix in advice.fixes],
         "nearest": None if advice.nearest is None else _fix(advice.nearest, scenario, goals),
@@ -176,7 +179,7 @@ def _done(advice: Advice) -> dict[str, Any]:
     }
 
 
-def _texts(advice: Advice) -> list[str]:
+def _texts(advice: Advice, *, in_mission: bool) -> list[str]:
     """The answer in sentences."""
     count = len(advice.seeds)
     everywhere = "" if count == 1 else f", with each of {count} seeds"
@@ -186,6 +189,8 @@ def _texts(advice: Advice) -> list[str]:
     elif advice.verdict == FIX:
         number = len(advice.fixes)
         texts.append(f"{'One fix keeps' if number == 1 else f'{number} fixes keep'} all limits{everywhere}.")
+        if advice.crossover is not None and advice.preempts and not in_mission:
+            texts.append(f"Swap or recompute? {advice.crossover.text.partition('. ')[0]}.")
     else:
         texts.append("No change of the levers keeps all limits" + (", alone or combined." if advice.complete else "."))
         if advice.nearest is not None:
@@ -205,6 +210,4 @@ def _texts(advice: Advice) -> list[str]:
             f"The search for combinations stopped at its limit of {MOST_RUNS:,} runs: there may be "
             f"{'cheaper ones' if advice.fixes else 'one that works'}. `kvlab advise --most-runs` searches further."
         )
-    if advice.crossover is not None and advice.preempts:
-        texts.append(f"Swap or recompute: {advice.crossover.text}")
     return texts

@@ -67,3 +67,12 @@ def test_by_how_much_a_goal_is_missed() -> None:
     (least,) = parse_goals("throughput>=700")
     assert least.met_by({"throughput_in_window_tokens_per_s": 700.0})
     assert not least.met_by({"throughput_in_window_tokens_per_s": 699.9})
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [("ttft_p95<=", "needs a value"), ("ttft_p95<=2s itl_p99<=150ms", "put a comma between"), ("ttft_p95", "expected")],
+)
+def test_what_was_left_out_is_named(text: str, problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        parse_goals(text)
