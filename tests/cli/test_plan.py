@@ -8,6 +8,10 @@ from pathlib import Path
 import pytest
 from tests.cli.terminals import Cli
 
+from kvlab.advice.goals import parse_goals
+from kvlab.advice.plan import Probe
+from kvlab.cli.plan_page import knee_bar
+
 LAB = ("plan", "preemption-lab", "--duration", "20s", "--workers", "1", "--seeds", "1")
 SERVER = ("plan", "vllm-v1", "--duration", "10s", "--workers", "1", "--seeds", "1")
 
@@ -25,6 +29,7 @@ def test_the_largest_rate_with_its_knee_and_a_day(cli: Cli, tmp_path: Path) -> N
         ["20:00", "12", "2"],
     ]
     assert "GPU-hours a day" in " ".join(lines)
+    assert "Step times" not in out, "a lab's are settings"
     assert all(len(line) <= 80 for line in lines)
 
 
@@ -52,6 +57,7 @@ def test_a_server_of_vllm(cli: Cli) -> None:
     )  # fmt: skip
     assert code == 0
     assert "Ignored       --port (of the HTTP server)" in out
+    assert "A100-SXM-80GB and Qwen/Qwen2.5-7B-Instruct; may be 35 % off either way." in " ".join(out.split())
 
 
 def test_the_smallest_gpu(cli: Cli) -> None:
@@ -60,10 +66,38 @@ def test_the_smallest_gpu(cli: Cli) -> None:
     assert code == 0
     assert "is the smallest that holds, with one seed" in out
     assert "Would not start, as the weights leave no memory for KV: T4-16GB." in out
+    assert "Settings stay as they are; kvlab advise looks for a setting" in " ".join(out.split())
     code, out, _ = cli(*args, "--json", "--tensor-parallel-size", "4")
     document = json.loads(out)
     assert {row["tensor_parallel_size"] for row in document["tried"]} == {4}
     assert document["answer"] == document["tried"][-1]
+
+
+@pytest.mark.parametrize("width", [8, 11, 24])
+@pytest.mark.parametrize(
+    ("slo", "kept", "missed"),
+    [
+        ("itl_p99<=80ms", [0, 1e6, 79_999_999, 80e6], [80_000_001, 81e6, 120e6, 159e6, 161e6, 1e12]),
+        ("throughput>=700", [700, 700.1, 710, 1400, 7e6], [699.999, 690, 350, 0]),
+        ("preemptions<=0", [0], [1, 1000]),
+    ],
+)
+def test_a_bar_tells_a_miss_however_small(slo: str, kept: list[float], missed: list[float], width: int) -> None:
+    (goal,) = parse_goals(slo)
+
+    def bar(value: float | None) -> str:
+        of = {goal.metric: value}
+        return knee_bar(goal, Probe(value=1, seeds_kept=0, seeds_tried=1, metrics=of, low=of, high=of), width)
+
+    def passes(drawn: str) -> bool:
+        before, after = drawn.split("│")
+        return not after.strip() if goal.at_most else before.endswith("█")
+
+    assert [passes(bar(value)) for value in [*kept, *missed]] == [True] * len(kept) + [False] * len(missed)
+    assert {len(bar(value)) for value in [*kept, *missed]} == {width}
+    lengths = [len(bar(value).replace(" ", "")) for value in sorted([*kept, *missed])]
+    assert lengths == sorted(lengths), "the more, the longer"
+    assert bar(None).rstrip() == " " * (width // 2) + "│"
 
 
 def test_where_nothing_holds_the_exit_code_says_so(cli: Cli) -> None:

@@ -11,6 +11,7 @@ from kvlab.advice.gpus import NO_START, Candidate, GpuPlan
 from kvlab.advice.plan import Plan, Probe
 from kvlab.advice.plan_picture import readable, sentence
 from kvlab.cli.terminal import Terminal, columns
+from kvlab.cli.vllm import step_time_line
 from kvlab.metrics import METRICS
 from kvlab.setting_table import SETTINGS
 from kvlab.settings import exact_decimal
@@ -36,6 +37,9 @@ _REASONS: Final = {
 def plan_page(found: Plan, needed: Daily | None, terminal: Terminal) -> str:
     """The answer, the table of values, and servers for a day if that was asked for."""
     lines = [terminal.style(found.scenario.name, "bold"), "", *_wrapped(sentence(found), terminal), ""]
+    durations = step_time_line(found.scenario)
+    if durations is not None:
+        lines += [*_wrapped(durations, terminal), ""]
     lines += _probes(found, terminal)
     errors = [(probe.value, probe.error) for probe in found.probes if probe.error is not None]
     if errors:
@@ -72,7 +76,7 @@ def _probes(found: Plan, terminal: Terminal) -> list[str]:
     width = min(_BAR, room)
     head = terminal.style(f"{METRICS[goal.metric].label}, │ its limit", "dim")
     heights = len(table) - len(rows)
-    bars = [""] * (heights - 1) + [head] + [_bar(goal, probe, width) for probe in found.probes]
+    bars = [""] * (heights - 1) + [head] + [knee_bar(goal, probe, width) for probe in found.probes]
     longest = max(map(len, table))
     return [f"{line:<{longest}}  {bar}".rstrip() for line, bar in zip(table, bars, strict=True)]
 
@@ -87,19 +91,25 @@ def _is_missed(goal: Goal, probe: Probe) -> bool:
     return not goal.met_by(probe.metrics)
 
 
-def _bar(goal: Goal, probe: Probe, width: int) -> str:
-    """As long as the median, with the limit in the middle; what is over twice the limit ends in ">"."""
+def knee_bar(goal: Goal, probe: Probe, width: int) -> str:
+    """As long as the median, with the limit in the middle; what is over twice the limit ends in ">".
+
+    Rounding hides no miss: a value over a limit of at most has a cell beyond it, one under a limit of at least leaves
+    the last cell before it empty.
+    """
     value, limit = probe.metrics[goal.metric], float(goal.limit)
     middle = width // 2
+    room = width - middle - 1
     if value is None:
         return " " * middle + "│"
     scale = value / limit if limit else (0.0 if value == 0 else 2.0)
-    full = min(width, round(scale * middle))
-    cells = ["█" if place < full else " " for place in range(width)]
-    cells[middle] = "│"
-    if scale * middle > width:
-        cells[-1] = ">"
-    return "".join(cells)
+    before, beyond = min(middle, round(scale * middle)), max(0, min(room, round((scale - 1) * middle)))
+    if goal.at_most:
+        before, beyond = (middle, max(1, beyond)) if _is_missed(goal, probe) else (before, 0)
+    elif _is_missed(goal, probe):
+        before, beyond = min(middle - 1, before), 0
+    over = "█" * (room - 1) + ">" if scale > 2 else "█" * beyond
+    return f"{'█' * before:<{middle}}│{over:<{room}}"
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], aligns: str) -> list[str]:
@@ -210,7 +220,8 @@ def _gpu_verdict(candidate: Candidate) -> str:
 def _gpu_print(found: GpuPlan) -> str:
     return (
         f"{_runs(found.runs)}. In order of the memory of all GPUs together, then fewer of them; prices aren't known "
-        "here. Step times are measured for this GPU and model, or estimated by a roofline that may be off by so much."
+        "here. Step times are measured for this GPU and model, or estimated by a roofline that may be off by so much. "
+        "Settings stay as they are; kvlab advise looks for a setting that keeps a smaller GPU."
     )
 
 
