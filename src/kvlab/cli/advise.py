@@ -12,7 +12,7 @@ from kvlab.cli.options import ScenarioCommand, good_option, setting_options, tak
 from kvlab.cli.progress import RunCount
 from kvlab.cli.terminal import Terminal, columns, stdout_terminal
 from kvlab.cli.vllm import chosen, step_time_line, vllm_options
-from kvlab.errors import ConfigError, UnknownNameError
+from kvlab.errors import ConfigError
 from kvlab.metrics import METRICS
 from kvlab.setting_table import SETTINGS
 
@@ -94,19 +94,11 @@ def advise(
 
 def _prices(file: str | None, levers: str | None, scenario: Scenario) -> dict[str, Price]:
     """The table; of the levers only those that were asked for."""
-    from kvlab.advice.levers import levers as usual_levers
-    from kvlab.price_file import read_prices
+    from kvlab.price_file import for_levers, read_prices
     from kvlab.prices import PRICES
 
     table = dict(PRICES) if file is None else read_prices(file)
-    if levers is None:
-        return table
-    usual = usual_levers(scenario)
-    names = [name.strip().lstrip("-").replace("-", "_") for name in levers.split(",")]
-    for name in names:
-        if name not in usual or name not in table:
-            raise UnknownNameError("lever of this scenario", name, [each for each in usual if each in table])
-    return {name: table[name] for name in names}
+    return table if levers is None else for_levers(table, levers.split(","), scenario)
 
 
 def _page(advice: Any, terminal: Terminal) -> str:
