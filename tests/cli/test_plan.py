@@ -40,6 +40,7 @@ def test_as_json_with_a_picture(cli: Cli, tmp_path: Path) -> None:
     document = json.loads(out)
     assert document["field"] == "request_rate"
     assert document["day"]["rate_per_server"] == document["answer"]
+    assert document["step_times"] == [], "a lab's are settings"
     assert [part["hours"] for part in document["day"]["parts"]] == [12, 12]
     assert "The limit of one seed" in (tmp_path / "knee.html").read_text()
 

@@ -11,7 +11,7 @@ import click
 from kvlab.cli.options import ScenarioCommand, good_option, setting_options, take_slo
 from kvlab.cli.progress import RunCount
 from kvlab.cli.terminal import stdout_terminal
-from kvlab.cli.vllm import chosen, origin_lines, vllm_options
+from kvlab.cli.vllm import chosen, origin_lines, step_time_notes, vllm_options
 from kvlab.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -114,7 +114,8 @@ def plan(
                 every_seed=plot is not None,
             )
             needed = _needed(found, day)
-            document = found.to_dict() | ({} if needed is None else {"day": needed.to_dict()})
+            document = found.to_dict() | {"step_times": step_time_notes(base)}
+            document |= {} if needed is None else {"day": needed.to_dict()}
             page, holds = plan_page(found, needed, terminal), found.answer is not None
             if plot is not None:
                 click.echo(f"wrote {found.plot(plot)}", err=True)
