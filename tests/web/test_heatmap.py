@@ -64,6 +64,24 @@ def test_values_are_denser_around_the_present_one(now: dict[str, str], expected:
     assert (list(axis.values), axis.here) == expected
 
 
+@pytest.mark.parametrize(
+    ("now", "expected"),
+    [
+        ({}, (["512", "1024", "none", "4096", "8192", "16384", "32768"], 2)),
+        ({"max_num_batched_tokens": "2048"}, (["512", "1024", "2048", "4096", "8192", "16384", "32768"], 2)),
+        ({"max_num_batched_tokens": "3000"}, (["512", "1024", "none", "3000", "8192", "16384", "32768"], 3)),
+    ],
+)
+def test_the_default_of_the_engine_stands_among_the_numbers_once(
+    now: dict[str, str], expected: tuple[list[str], int]
+) -> None:
+    fields = {"lab": "vllm-v1", **now, "x": "request_rate", "y": "max_num_batched_tokens"}
+    axis = heatmap_of(fields, NO_TRACE).y
+    assert (list(axis.values), axis.here) == expected
+    if "none" in axis.values:
+        assert axis.shown[axis.values.index("none")] == "2048, default"
+
+
 @pytest.mark.parametrize("lab", PAGE_RULES)
 def test_a_grid_grows_from_the_setup_at_hand_and_has_a_bound(lab: str) -> None:
     names = list(knobs_of(base(lab)))

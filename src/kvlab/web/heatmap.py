@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from kvlab.advice.levers import in_force
 from kvlab.errors import ConfigError, KvlabError, UnknownNameError
 from kvlab.missions import mission
 from kvlab.scenarios import Scenario
@@ -166,7 +167,7 @@ def _can_be_swept(knob: Control) -> bool:
 def _axis(knob: Control, scenario: Scenario, most: int, levers: Mapping[str, tuple[str, ...]] | None) -> Axis:
     """At most so many of the knob's stops, the present one and both ends among them."""
     now = SETTINGS[knob.name].show(scenario.settings()[knob.name])
-    shown = _stops(knob, now)
+    shown = _stops(knob, now, scenario)
     if levers is not None:
         shown = {text: label for text, label in shown.items() if text == now or text in levers[knob.name]}
     values = list(shown)
@@ -180,7 +181,7 @@ def _axis(knob: Control, scenario: Scenario, most: int, levers: Mapping[str, tup
     )
 
 
-def _stops(knob: Control, now: str) -> dict[str, str]:
+def _stops(knob: Control, now: str, scenario: Scenario) -> dict[str, str]:
     """Value -> what the page shows, with the present value in its place."""
     if knob.kind == "switch":
         assert knob.off is not None
@@ -189,8 +190,30 @@ def _stops(knob: Control, now: str) -> dict[str, str]:
     values, labels = knob.stops([now])
     shown = dict(zip(values, labels, strict=True))
     if NOT_SET in shown and knob.unset:
-        shown[NOT_SET] = knob.unset
+        shown = _with_default(knob, shown, now, _default(knob.name, scenario))
     return shown if now in shown else shown | {now: now}
+
+
+def _with_default(knob: Control, shown: dict[str, str], now: str, default: int | None) -> dict[str, str]:
+    """The stops with the engine's default in its place among the numbers, and that number once."""
+    if default is None:
+        return shown | {NOT_SET: knob.unset}
+    stops = {text: label for text, label in shown.items() if text != NOT_SET}
+    number = str(default)
+    if now == number:
+        return stops
+    below = {text: label for text, label in stops.items() if int(text) < default}
+    above = {text: label for text, label in stops.items() if int(text) > default}
+    return below | {NOT_SET: f"{number}, default"} | above
+
+
+def _default(name: str, scenario: Scenario) -> int | None:
+    """What the engine takes for a setting that is left to it; None where only a run tells."""
+    try:
+        number = in_force(scenario.replace(**{name: NOT_SET}))[name]
+    except KvlabError:
+        return None  # what is wrong there is said by its cells
+    return number if isinstance(number, int) else None
 
 
 def _around(count: int, here: int, most: int) -> list[int]:
