@@ -12,15 +12,28 @@ import { say } from "./toast.js";
 /** @typedef {import("./types.js").AdviceDone} AdviceDone */
 /** @typedef {import("./types.js").Changes} Changes */
 /** The setup that fixes start from. @typedef {{query: string, changes: Changes, mission: string|null}} Asked */
+/** By what they change, in the order shown. @typedef {Map<string, {fix: Fix, card: HTMLElement}>} Cards */
+/**
+ * @typedef {object} Kept  what a tab, or a mission, had when it was left
+ * @property {string} limits
+ * @property {Asked|null} asked
+ * @property {Cards} cards
+ * @property {Node[]} answer
+ * @property {string} count
+ * @property {string} about
+ */
 
 export class Advise {
   /** @type {Asked|null} */
   #asked = null;
-  /** Cards by what they change, in the order shown. @type {Map<string, {fix: Fix, card: HTMLElement}>} */
+  /** @type {Cards} */
   #cards = new Map();
   /** @type {AbortController|null} */
   #flying = null;
+  #lab = "";
   #of = "";
+  /** What was left, by lab and mission. @type {Map<string, Kept>} */
+  #kept = new Map();
   /** Missions whose answer somebody wants to see. @type {Set<string>} */
   #given = new Set();
 
@@ -73,19 +86,43 @@ export class Advise {
     const mission = this.#mission;
     const of = `${lab} ${mission?.id}`;
     if (of !== this.#of) {
+      if (this.#of) this.#keep(lab === this.#lab ? "another setup was opened" : "the tab was left");
       this.#of = of;
+      this.#lab = lab;
       this.#forget();
       const { first, common, missions } = this.session.lab.limits;
-      this.form.begin(mission ? (missions[mission.id] ?? first) : first, mission ? [] : common);
+      const kept = this.#kept.get(of);
+      const limits = mission ? (missions[mission.id] ?? first) : first;
+      this.form.begin(kept?.limits ?? limits, mission ? [] : common);
+      if (kept) this.#takeUp(kept);
+      this.form.showBusy(false, this.#asked !== null);
     }
     this.form.find.disabled = locked;
     this.#say();
   }
 
+  /** @param {string} why  a search ends here */
+  #keep(why) {
+    this.#stop(`Stopped: ${why}.`);
+    const [count, about] = [this.count.textContent, this.about.textContent];
+    const answer = [...this.answer.childNodes];
+    this.#kept.set(this.#of, { limits: this.form.text, asked: this.#asked, cards: this.#cards, answer, count, about });
+  }
+
+  /** @param {Kept} kept */
+  #takeUp({ asked, cards, answer, count, about }) {
+    this.#asked = asked;
+    this.#cards = cards;
+    this.list.replaceChildren(...Array.from(cards.values(), ({ card }) => card));
+    this.answer.replaceChildren(...answer);
+    setText(this.count, count);
+    setText(this.about, about);
+  }
+
   #forget() {
     this.#stop();
     this.#asked = null;
-    this.#cards.clear();
+    this.#cards = new Map();
     this.list.replaceChildren();
     this.answer.replaceChildren();
     for (const part of [this.count, this.live, this.about]) setText(part, "");
@@ -122,12 +159,13 @@ export class Advise {
     this.#showBusy(false);
   }
 
-  #stop() {
+  /** @param {string} [why] */
+  #stop(why = "Stopped.") {
     if (!this.#flying) return;
     this.#flying.abort();
     this.#flying = null;
     this.#showBusy(false);
-    setText(this.count, `Stopped. ${this.count.textContent}`);
+    setText(this.count, `${why} ${this.count.textContent}`);
     setText(this.live, "The search was stopped.");
   }
 

@@ -11,6 +11,10 @@ import { labelOf } from "./knobs.js";
 /** @typedef {import("./types.js").HeatAxis} HeatAxis */
 /** @typedef {import("./types.js").Tile} Tile */
 
+/** What is a screen away is filled already: it is there once somebody comes. */
+const NEAR = { rootMargin: "100% 0px" };
+const HINT = "Point at a cell to read it in full";
+
 export class Heatmap {
   /** Chosen knobs of each lab. @type {Record<string, import("./heatmap_knobs.js").Pair>} */
   #chosen = {};
@@ -68,30 +72,46 @@ export class Heatmap {
     new IntersectionObserver((entries) => {
       this.#inView = entries.at(-1)?.isIntersecting ?? false;
       this.#follow();
-    }).observe(panel);
+    }, NEAR).observe(panel);
     store.on(["lab", "changes", "mission", "locked", "settled", "shown", "payload", "error"], () => this.#follow());
     this.#follow();
   }
 
-  /** Brings everything in line with the page; asks for a grid when another is due. */
-  #follow() {
+  /**
+   * Brings everything in line with the page; asks for a grid when another is due.
+   * @param {boolean} [seen]  whether somebody may be looking at it
+   */
+  #follow(seen = this.#inView) {
     if (!this.panel.open || document.hidden) return this.filling.stop();
-    const { lab, shown, settled, locked } = this.store.state;
+    const { lab } = this.store.state;
     if (lab !== this.#lab) this.#clear(lab);
     const knobs = this.#offer();
     this.body.hidden = knobs.length < 2;
     if (knobs.length < 2) return this.filling.stop();
     const wish = this.#wish();
     this.filling.stop(wish);
-    const committed = shown === settled && shown === this.session.query && !locked;
-    if (committed && this.#inView) this.filling.want(wish);
+    if (this.#isDone && seen) this.filling.want(wish);
     this.#draw();
+  }
+
+  /** Whether the setup at hand is meant, and its run is shown. */
+  get #isDone() {
+    const { shown, settled, locked } = this.store.state;
+    return shown === settled && shown === this.session.query && !locked;
+  }
+
+  /** Whether the grid is of the knobs that are chosen. */
+  get #isOfKnobs() {
+    const { x, y } = this.#knobs;
+    const { start } = this.filling;
+    return start?.x.name === x && start.y.name === y;
   }
 
   /** Another lab has other knobs and figures. @param {string} lab */
   #clear(lab) {
     this.#lab = lab;
     this.#grid = null;
+    this.#told = -1;
     this.filling.clear();
     this.box.replaceChildren();
     setText(this.live, "");
@@ -115,7 +135,7 @@ export class Heatmap {
     const { x, y } = this.#knobs;
     const swapped = name === (axis === "x" ? y : x);
     this.#chosen[this.#lab] = swapped ? { x: y, y: x } : axis === "x" ? { x: name, y } : { x, y: name };
-    this.#follow();
+    this.#follow(true);
   }
 
   /** @param {string} metric */
@@ -150,7 +170,6 @@ export class Heatmap {
     this.#told = -1;
     this.#grid = new Grid(start, { load: (place) => this.#load(place), tell: (place) => this.#tell(place) });
     this.box.replaceChildren(this.#grid.element);
-    setText(this.live, "Point at a cell to read it in full; a click or Enter loads it.");
     const here = this.filling.here(this.#wish());
     this.#grid.aim(here);
     this.#grid.reveal(here);
@@ -177,9 +196,13 @@ export class Heatmap {
       const look = { text, kind, level: shades[place] ?? null, here: place === here, best: place === top };
       this.#grid?.show(place, look);
     });
-    this.box.classList.toggle("older", !this.filling.isOf(this.#wish()));
+    const isNow = this.filling.isOf(this.#wish());
+    this.box.classList.toggle("older", !isNow);
+    this.box.classList.toggle("void", !this.#isOfKnobs);
     this.#drawLegend(tile);
-    if (this.#told >= 0) this.#tell(this.#told);
+    if (!this.#isOfKnobs) setText(this.live, "");
+    else if (this.#told >= 0) this.#tell(this.#told);
+    else setText(this.live, isNow ? `${HINT}; a click or Enter loads it.` : `${HINT}.`);
   }
 
   /** Of the metric that is chosen; `top` is the place of the best. */
@@ -210,13 +233,20 @@ export class Heatmap {
     if (whyNot !== null) return whyNot;
     if (locked) return "The mission's question comes first.";
     if (!start) return "The first runs are on their way.";
-    if (!this.filling.isOf(wish) && error) return "This setup can't be run: the grid is of the one before.";
-    if (!this.filling.isOf(wish))
-      return "This grid is of what was set before; it is filled again once a change is committed.";
+    if (!this.filling.isOf(wish)) return this.#older(error !== null);
     const [seed] = start.seeds;
     const runs = seed === undefined ? "One run per cell" : `One run per cell, with seed ${seed}`;
     const done = count < cells.length ? `${count} of ${cells.length} are done.` : `All ${count} are done.`;
     return `${runs}: its figures are those that the page shows once it is loaded. ${done}`;
+  }
+
+  /** What is said of a grid of another setup. @param {boolean} failed  the setup at hand has no run */
+  #older(failed) {
+    const of = this.#isOfKnobs;
+    if (failed) return `This setup can't be run: ${of ? "the grid is of the one before" : "there is no grid of it"}.`;
+    const due = this.filling.isFilling || this.#inView ? "in a moment" : "when it is in view";
+    const when = this.#isDone ? due : "when the change is done";
+    return of ? `This grid is of what was set before. It fills again ${when}.` : `The grid fills ${when}.`;
   }
 
   /** @param {Tile} tile */

@@ -39,6 +39,11 @@ export class Filling {
     return this.cells.filter((cell) => cell !== undefined).length;
   }
 
+  /** Whether more is on its way. */
+  get isFilling() {
+    return this.#flying !== null;
+  }
+
   /** Whether the grid has the setups of that wish. @param {Wish} wish */
   isOf(wish) {
     return this.#asked?.of === wish.of;
