@@ -120,11 +120,31 @@ def test_limits_are_written_or_clicked_and_a_search_is_stopped(visit: Visit) -> 
     expect(lab.page.locator("#advise-find")).to_be_focused()
     expect(lab.page.locator("#advise-find")).to_have_text("Find again")
 
+    lab.page.locator("#advise-find").click()
+    expect(lab.page.locator("#advise-count")).not_to_have_text("0 runs")
+    tabs = lab.page.get_by_role("navigation", name="Labs").get_by_role("link")
+    tabs.first.click()
+    expect(field).to_have_value(limits_for("preemption-lab")["first"])
+    expect(lab.page.locator("#advise-find")).to_have_text("Find")
+    expect(lab.page.locator("#advise-count")).to_be_hidden()
+    lab.page.go_back()
+    expect(field).to_have_value(SLOW)
+    expect(lab.page.locator("#advise-count")).to_contain_text("Stopped: the tab was left.")
+    expect(lab.page.locator("#advise-stop")).to_be_hidden()
+    lab.settle()
+
 
 @pytest.mark.parametrize(("scheme", "size"), [("light", DESKTOP), ("dark", PHONE)])
 def test_it_reads_well_in_both_themes_and_on_a_phone(visit: Visit, scheme: str, size: tuple[int, int]) -> None:
     lab = visit(QUICK, scheme=scheme, size=size)
-    fixes = find(lab)
+    row = "document.querySelector('.advise-row').offsetHeight"
+    fixes = open_panel(lab)
+    height = lab.read(row)
+    lab.page.locator("#advise-find").click()
+    expect(lab.page.locator("#advise-stop")).to_be_visible()
+    assert lab.read(row) == height, "nothing below jumps"
+    expect(lab.page.locator("#advise-answer p").first).to_be_visible()
+    expect(lab.page.locator("#advise-stop")).to_be_hidden()
     fixes.nth(1).locator("summary").click()
     fixes.first.get_by_role("button", name="Apply").click()
     lab.settle()

@@ -6,7 +6,7 @@ import re
 from urllib.parse import parse_qs, urlsplit
 
 from benchmarks.browser import PHONE, SERVER, LabPage
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import Locator, Route, expect
 from tests.web.page.conftest import Visit
 from tests.web.page.test_looks import violations
 
@@ -76,6 +76,25 @@ def test_a_grid_fills_and_a_cell_loads(visit: Visit) -> None:
     expect(here).to_have_text(lab.tiles()["p95_ttft_ns"])
     assert len(asked) == 2, "another setup has another grid"
 
+    lab.page.set_viewport_size({"width": 1280, "height": 300})
+    lab.read("scrollTo(0, document.documentElement.scrollHeight)")
+    status = lab.page.locator("#heat-status")
+    lab.read("document.querySelector('#controls input[type=range]').focus({preventScroll: true})")
+    lab.page.keyboard.press("ArrowRight")
+    lab.settle()
+    expect(status).to_have_text(re.compile("of what was set before. It fills again when it is in view"))
+    expect(told).not_to_contain_text("loads it")
+    assert len(asked) == 2, "nobody looks at it"
+    held: list[Route] = []
+    lab.page.route("**/api/heatmap*", lambda route: held.append(route))
+    lab.page.get_by_label("Across", exact=True).select_option("headroom_blocks")
+    expect(status).to_have_text("The grid fills in a moment.")
+    expect(grid).to_be_hidden()  # it is of another knob
+    while not held:
+        lab.page.wait_for_timeout(10)
+    held[0].continue_()
+    expect(lab.page.get_by_role("grid", name=re.compile("^Admission headroom"))).to_be_visible()
+
 
 def test_the_grid_by_keys(visit: Visit) -> None:
     lab = visit(f"{SHORT}&lab=block-table-lab#t=3")
@@ -119,6 +138,8 @@ def test_a_grid_of_a_server_in_both_themes_and_on_a_phone(visit: Visit) -> None:
     open_sweep(lab)
     lab.page.get_by_label("Upwards", exact=True).select_option("gpu_memory_utilization")
     grid = full(lab)
+    fields = lab.page.locator(".heat-fields select").evaluate_all("all => all.map(each => each.offsetWidth)")
+    assert min(fields) > 250
     failed = grid.get_by_role("button", name="can't be run")
     failed.first.click(force=True)  # it takes the focus, and says why
     expect(lab.page.locator("#heat-live")).to_have_text(re.compile(r"can't be run\. .*memory"))
