@@ -27,6 +27,8 @@ from kvlab.web.queries import FindTrace, scenario_of
 from kvlab.web.streams import Emit, Work
 
 SEEDS: Final = 3
+_LABELS: Final = {"trace_speed": "Speed of the trace", "prefill_budget_tokens": "Tokens of prefill per step"}
+"""Of settings that are no knobs of the page."""
 LIMITS: Final[dict[str, tuple[str, ...]]] = {
     PREEMPTION_LAB: (
         "preemptions_per_1000<=10", "itl_p99<=150ms", "ttft_p95<=2s", "ttft_p95<=10s", "paused<=0.5%",
@@ -128,7 +130,7 @@ def _move(rules: str, name: str, before: str, after: str, reason: str) -> dict[s
     """A move of a setting as the page's own knobs say it."""
     control = next((control for control in CONTROLS[rules] if control.name == name), None)
     if control is None:
-        return {"name": name, "label": name, "before": before, "after": after, "reason": reason}
+        return {"name": name, "label": _LABELS.get(name, name), "before": before, "after": after, "reason": reason}
     return {
         "name": name,
         "label": control.label,
