@@ -10,8 +10,10 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
+from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
 from threading import Event, Thread
@@ -25,7 +27,8 @@ from kvlab.sweeps.ray import ray_executor
 from kvlab.sweeps.sweep import run_sweep
 from kvlab.sweeps.workers import Crew, Executor, local
 
-ALONE = "engine alone"
+ALONE = {1: "engine alone", 2: "engine alone, two at once"}
+"""By the number of processes: two that share a memory, or the halves of a core, are each slower than one."""
 _PROC = Path("/proc")
 _EVERY_S = 0.1
 
@@ -45,7 +48,7 @@ class Pace(NamedTuple):
 def paces(lab: str, rounds: int, seeds: int, *, on_ray: bool) -> list[Pace]:
     """Every way in turn on the same scenarios, four loads with so many seeds; medians of `rounds` rounds.
 
-    The engine alone is measured beside each kind of workers: a Ray takes some time even when it has nothing to do.
+    The engine alone is measured beside each kind of workers, in one process and in two at once.
     """
     ways: dict[str, tuple[int, Callable[[], Crew]]] = {
         "local, 1 worker": (1, lambda: local(1)),
@@ -60,10 +63,13 @@ def paces(lab: str, rounds: int, seeds: int, *, on_ray: bool) -> list[Pace]:
     times: dict[str, list[tuple[float, float]]] = {}
     with ExitStack() as stack:
         runs = {name: _bound(scenario, stack.enter_context(crew()), seeds) for name, (_, crew) in ways.items()}
+        pair = stack.enter_context(ProcessPoolExecutor(2, get_context("spawn")))
         for run in runs.values():
             run()  # processes are started, and have loaded what they need
+        _two_at_once(pair, lab, seeds)
         for _ in range(rounds):
-            times.setdefault(ALONE, []).append(_timed(lambda: _alone(scenario, seeds), time.process_time))
+            times.setdefault(ALONE[1], []).append(_timed(lambda: _alone(scenario, seeds), time.process_time))
+            times.setdefault(ALONE[2], []).append(_two_at_once(pair, lab, seeds))
             for name, run in runs.items():
                 times.setdefault(name, []).append(_timed(run, _tree_cpu_s))
     count = len(_LOADS) * seeds
@@ -72,7 +78,9 @@ def paces(lab: str, rounds: int, seeds: int, *, on_ray: bool) -> list[Pace]:
             name=name,
             cpu_s=median(cpu_s for cpu_s, _ in found) / count,
             wall_s=median(wall_s for _, wall_s in found) / count * ways.get(name, (1,))[0],
-            overhead_ratio=median(cpu_s / alone_s for (cpu_s, _), (alone_s, _) in zip(found, times[ALONE], strict=True))
+            overhead_ratio=median(
+                cpu_s / alone_s for (cpu_s, _), (alone_s, _) in zip(found, times[_beside(name, ways)], strict=True)
+            )
             - 1,
         )
         for name, found in times.items()
@@ -80,6 +88,21 @@ def paces(lab: str, rounds: int, seeds: int, *, on_ray: bool) -> list[Pace]:
 
 
 _LOADS = [{"max_num_seqs": count} for count in (32, 48, 64, 96)]
+
+
+def _beside(name: str, ways: Mapping[str, tuple[int, Callable[[], Crew]]]) -> str:
+    """What a way is measured against: as many processes."""
+    return ALONE[ways[name][0]] if name in ways else name
+
+
+def _two_at_once(pair: ProcessPoolExecutor, lab: str, seeds: int) -> tuple[float, float]:
+    """CPU and wall time of the engine alone, the same scenarios in each of two processes; halved, so for as many."""
+    found = [done.result() for done in [pair.submit(_in_a_process, lab, seeds) for _ in range(2)]]
+    return sum(cpu_s for cpu_s, _ in found) / 2, sum(wall_s for _, wall_s in found) / 2
+
+
+def _in_a_process(lab: str, seeds: int) -> tuple[float, float]:
+    return _timed(lambda: _alone(load(lab), seeds), time.process_time)
 
 
 def _alone(scenario: Scenario, seeds: int) -> None:

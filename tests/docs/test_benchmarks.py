@@ -88,9 +88,9 @@ def test_the_ratio_is_of_the_same_steps(lengths: str) -> None:
 
 def test_sweeps_and_their_memory() -> None:
     paces = sweeps.paces("preemption-lab", rounds=1, seeds=1, on_ray=False)
-    assert [pace.name for pace in paces] == ["engine alone", "local, 1 worker", "local, 2 workers"]
+    assert [pace.name for pace in paces] == [*sweeps.ALONE.values(), "local, 1 worker", "local, 2 workers"]
     assert all(pace.cpu_s > 0 and pace.wall_s > 0 for pace in paces)
-    assert paces[0].overhead_ratio == 0
+    assert [pace.overhead_ratio for pace in paces[:2]] == [0, 0]
     found = sweeps.memory(points=3, seeds=2, workers=2)
     assert found["runs"] == 6
     assert found["tree_mib"] > 0
