@@ -6,6 +6,7 @@ python -m docs.screenshots
 from __future__ import annotations
 
 import io
+import re
 from pathlib import Path
 from typing import Final
 
@@ -54,7 +55,7 @@ def shoot_panel(browser: Browser, address: str, panel: str, scheme: str) -> byte
     found.locator("summary").click()
     found.scroll_into_view_if_needed()
     if panel == "#sweep":
-        lab.page.get_by_text("are done.").wait_for(timeout=PANEL_MS)
+        lab.page.get_by_text(re.compile(r"All \d+ are done")).wait_for(timeout=PANEL_MS)
     else:
         lab.page.locator("#advise-find").click()
         lab.page.locator("#advise-answer p").first.wait_for(timeout=PANEL_MS)
