@@ -87,7 +87,7 @@ def main() -> None:
                 for device, size in (("desktop", DESKTOP), ("phone", PHONE)):
                     keep(f"{name}-{scheme}-{device}.png", shoot(browser, address, name, scheme, size))
             for name, panel in PANELS.items():
-                keep(f"{name}-{scheme}.png", shoot_panel(browser, address, panel, scheme))
+                keep(f"{name}-{scheme}-desktop.png", shoot_panel(browser, address, panel, scheme))
         browser.close()
 
 
