@@ -15,6 +15,7 @@ from kvlab.prices import Price
 from kvlab.scenarios import Scenario
 from kvlab.setting_table import SETTINGS
 from kvlab.tabular import Tabular
+from kvlab.units import counted
 from kvlab.vllm_print import changed_flags
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ class Advice(Tabular):
 
     def __repr__(self) -> str:
         first = f", the first {self.fixes[0].text}" if self.fixes else ""
-        return f"<Advice on {self.scenario.name}: {self.verdict}, {len(self.fixes)} fixes{first}; {self.runs:,} runs>"
+        return f"<Advice on {self.scenario.name}: {self.verdict}{first}; {counted(self.runs, 'run')}>"
 
     @property
     def preempts(self) -> bool:

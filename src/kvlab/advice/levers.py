@@ -117,7 +117,7 @@ def levers(scenario: Scenario, peak_running: int | None = None) -> dict[str, tup
         values = tuple(
             value
             for value in dict.fromkeys(tried)
-            if value != now[name] and _is_fair(now, name, value) and _can_be(scenario, name, value, alike)
+            if value != now[name] and _is_fair(scenario, name, value) and _can_be(scenario, name, value, alike)
         )
         if values:
             found[name] = values
@@ -132,11 +132,11 @@ def in_force(scenario: Scenario) -> dict[str, Any]:
     return settings
 
 
-def _is_fair(now: Mapping[str, object], name: str, value: Value) -> bool:
-    """With a fixed number of blocks, blocks of other bytes would be another memory; vLLM has no blocks below 16."""
-    if name in ("block_size", "kv_cache_dtype") and now.get("num_gpu_blocks_override") is not None:
-        return False
-    return not (name == "block_size" and "gpu" in now and value == 8)
+def _is_fair(scenario: Scenario, name: str, value: Value) -> bool:
+    """With a fixed number of blocks, blocks of other bytes would be another memory; vLLM has no blocks of 8 tokens."""
+    if name not in ("block_size", "kv_cache_dtype") or not isinstance(scenario.server, VllmServer):
+        return True
+    return scenario.server.num_gpu_blocks_override is None and not (name == "block_size" and value == 8)
 
 
 def _acts(now: Mapping[str, object], name: str) -> bool:

@@ -3,47 +3,17 @@
 from __future__ import annotations
 
 from html import escape
-from typing import Any, Final
+from typing import Any
 
 import plotly.graph_objects as go
-import plotly.io
 
 from kvlab.advice.pictures import INK, Curve, Panel, Picture
-
-_PAGE: Final = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title>
-<style>
-:root {{ color-scheme: light; }}
-body {{ margin: 2rem auto; max-width: 64rem; padding: 0 1rem; font: 16px/1.5 system-ui, sans-serif; color: #1a1d23; }}
-h1 {{ font-size: 1.4rem; }} h2 {{ font-size: 1.1rem; margin-top: 2rem; }} p {{ max-width: 70ch; }}
-</style>
-</head>
-<body>
-<h1>{title}</h1>
-<p>{text}</p>
-{plots}
-</body>
-</html>
-"""
+from kvlab.plots.document import document
 
 
 def page(picture: Picture) -> str:
     """A whole document; the same for the same picture."""
-    plots = []
-    for number, panel in enumerate(picture.panels):
-        plot = plotly.io.to_html(
-            _figure(panel),
-            full_html=False,
-            include_plotlyjs=number == 0,
-            div_id=f"plot-{number}",
-            config={"displaylogo": False, "responsive": True},
-        )
-        plots.append(f"<h2>{escape(panel.title)}</h2>\n{plot}")
-    return _PAGE.format(title=escape(picture.title), text=escape(picture.text), plots="\n".join(plots))
+    return document(picture.title, [picture.text], [(panel.title, _figure(panel)) for panel in picture.panels])
 
 
 def _figure(panel: Panel) -> go.Figure:

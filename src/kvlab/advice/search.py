@@ -10,7 +10,7 @@ from typing import Final
 
 from kvlab.advice.goals import Goal
 from kvlab.advice.levers import in_force
-from kvlab.advice.served import turned_away
+from kvlab.advice.served import missed, turned_away
 from kvlab.errors import KvlabError
 from kvlab.prices import Price, cost_of
 from kvlab.scenarios import Scenario
@@ -47,12 +47,7 @@ class Trial:
 
     def missed(self, goals: Sequence[Goal]) -> float:
         """By how much the goals are missed, the seeds added up."""
-        missed = 0.0
-        for outcome in self.outcomes.values():
-            if outcome.metrics is None:
-                return float("inf")
-            missed += sum(float(goal.missed_by(outcome.metrics)) for goal in goals)
-        return missed
+        return sum(missed(outcome.metrics, goals) for outcome in self.outcomes.values())
 
     def values(self, metric: str) -> list[float]:
         """A metric with every seed that has it."""

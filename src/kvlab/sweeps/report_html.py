@@ -3,63 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 from typing import Any, Final
 
 import plotly.graph_objects as go
-import plotly.io
 from plotly.subplots import make_subplots
 
+from kvlab.plots.document import document
 from kvlab.sweeps.report_data import FRONT, Point, Points, are_numbers, front, label, middle_of, setting_label, shown
 from kvlab.sweeps.report_layout import Layout, heatmaps
 
 _SIDE_BY_SIDE: Final = 3
-_PAGE: Final = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Sweep {title}</title>
-<style>
-:root {{ color-scheme: light; }}
-body {{ margin: 2rem auto; max-width: 70rem; padding: 0 1rem; font: 16px/1.5 system-ui, sans-serif; color: #1d2433; }}
-h1 {{ font-size: 1.4rem; }} h2 {{ font-size: 1.1rem; margin-top: 2rem; }} p {{ max-width: 60ch; }}
-</style>
-</head>
-<body>
-<h1>Sweep {title}</h1>
-<p>{summary}</p>
-{plots}
-</body>
-</html>
-"""
 
 
 def page(points: Points, plan: Layout, metrics: tuple[str, ...], title: str, summary: Sequence[str]) -> str:
     """A whole document; the same for the same table."""
-    sections = []
+    sections: list[tuple[str, go.Figure | str]] = []
     if not points.is_empty:
         sections = [
-            (label(metric), _figure(points, plan, metric) if points.has(metric) else None) for metric in metrics
+            (label(metric), _figure(points, plan, metric) if points.has(metric) else "No run has a value of it.")
+            for metric in metrics
         ]
         sections.append((f"Pareto front: {label(FRONT[0])} against {label(FRONT[1])}", _front(points)))
-    plots: list[str] = []
-    for number, (heading, figure) in enumerate(sections):
-        drawn = "<p>No run has a value of it.</p>" if figure is None else _plot(figure, number, first=not plots)
-        plots.append(f"<h2>{escape(heading)}</h2>\n{drawn}")
-    paragraphs = "</p>\n<p>".join(escape(sentence) for sentence in summary)
-    return _PAGE.format(title=escape(title), summary=paragraphs, plots="\n".join(plots))
-
-
-def _plot(figure: go.Figure, number: int, *, first: bool) -> str:
-    plot: str = plotly.io.to_html(
-        figure,
-        full_html=False,
-        include_plotlyjs=first,
-        div_id=f"plot-{number}",
-        config={"displaylogo": False, "responsive": True},
-    )
-    return plot
+    return document(f"Sweep {title}", summary, sections)
 
 
 def _figure(points: Points, plan: Layout, metric: str) -> go.Figure:

@@ -217,7 +217,7 @@ def test_without_a_request_there_is_nothing_to_advise_on_and_those_turned_away_a
     advice = find_fixes(long, goals, seeds=(1,), executor=local(1))
     assert advice.verdict == HOLDS
     assert advice.turned_away == kvlab.simulate(long, record=kvlab.METRICS).metrics.rejected > 0
-    assert repr(advice) == "<Advice on preemption-lab-v1: holds, 0 fixes; 1 runs>"
+    assert repr(advice) == "<Advice on preemption-lab-v1: holds; 1 run>"
 
 
 def test_a_trace_is_run_once(tmp_path: Path) -> None:
