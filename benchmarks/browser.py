@@ -123,6 +123,18 @@ class LabPage:
         self.page.locator("html:not([data-behind]) #results:not(.busy)").wait_for(state="attached")
         return self
 
+    def follow(self, scheme: str) -> LabPage:
+        """The system turns "light" or "dark"; waits until the page has heard of it, which is some frames later."""
+        script = """scheme => {
+            const query = matchMedia(`(prefers-color-scheme: ${scheme})`);
+            window.heard = query.matches || new Promise(done =>
+                query.addEventListener('change', () => requestAnimationFrame(() => done(true)), {once: true}));
+        }"""
+        self.page.evaluate(script, scheme)
+        self.page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+        self.page.evaluate("window.heard")
+        return self
+
     def read(self, script: str) -> Any:
         """The value of a JavaScript expression."""
         return self.page.evaluate(script)

@@ -66,7 +66,7 @@ def test_a_burst_is_marked_in_the_chart(lab: LabPage) -> None:
     expect(chart).to_have_accessible_name(re.compile(r"Marked: burst from 40 to 70 s\.$"))
     end_s = float(lab.read("document.querySelector('#scrubber').max"))
     for scheme in ("light", "dark"):
-        lab.page.emulate_media(color_scheme=scheme)
+        lab.follow(scheme)
         before, marked, after = (shade_at(lab, t_s / end_s) for t_s in (39, 55, 71))
         assert before == after != marked, scheme
 

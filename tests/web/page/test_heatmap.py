@@ -145,7 +145,7 @@ def test_a_grid_of_a_server_in_both_themes_and_on_a_phone(visit: Visit) -> None:
     expect(lab.page.locator("#heat-live")).to_have_text(re.compile(r"can't be run\. .*memory"))
     assert query(lab)["gpu_memory_utilization"] == "0.98"
     for scheme in ("light", "dark"):
-        lab.page.emulate_media(color_scheme=scheme)
+        lab.follow(scheme)
         assert violations(lab) == []
     assert lab.read("document.documentElement.scrollWidth") <= PHONE[0]
     here = grid.locator("[aria-current]").bounding_box()

@@ -66,7 +66,7 @@ def background(lab: LabPage) -> str:
 def test_the_theme_follows_the_system_until_it_is_chosen(visit: Visit) -> None:
     lab = visit(scheme="dark")
     dark, chart = background(lab), lab.chart()
-    lab.page.emulate_media(color_scheme="light")
+    lab.follow("light")
     light = background(lab)
     assert light != dark
     assert lab.chart() != chart, "canvases follow"
@@ -78,7 +78,7 @@ def test_the_theme_follows_the_system_until_it_is_chosen(visit: Visit) -> None:
     lab.page.get_by_role("radio", name="Light").check(force=True)
     assert background(lab) == light
     lab.page.get_by_role("radio", name="system").check(force=True)
-    lab.page.emulate_media(color_scheme="dark")
+    lab.follow("dark")
     assert (background(lab), lab.chart()) == (dark, chart)
 
 
