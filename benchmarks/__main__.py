@@ -116,7 +116,7 @@ def sweep_paces(options: argparse.Namespace) -> None:
             if on_ray and importlib.util.find_spec("ray") is None:
                 say("    Ray is not installed: skipped")
                 continue
-            rounds = options.ratio_repeats * (1 if on_ray else 4)  # a short sweep of Ray is mostly its beginning
+            rounds = options.ratio_repeats * (3 if on_ray else 4)
             for pace in sweeps.paces(lab, rounds, options.seeds * (5 if on_ray else 1), on_ray=on_ray):
                 say(
                     f"    {pace.name:18} {1 / pace.cpu_s:6.1f} per core  {100 * pace.overhead_ratio:5.1f} %"

@@ -15,7 +15,6 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 from multiprocessing import get_context
 from pathlib import Path
-from statistics import median
 from threading import Event, Thread
 from typing import Any, NamedTuple
 
@@ -42,11 +41,11 @@ class Pace(NamedTuple):
     wall_s: float
     """Of one worker, per scenario."""
     overhead_ratio: float
-    """CPU time beyond the engine's own in the same round, over that."""
+    """CPU time beyond that of the engine alone in as many processes, over that."""
 
 
 def paces(lab: str, rounds: int, seeds: int, *, on_ray: bool) -> list[Pace]:
-    """Every way in turn on the same scenarios, four loads with so many seeds; medians of `rounds` rounds.
+    """Every way in turn on the same scenarios, four loads with so many seeds; each in the best of `rounds` rounds.
 
     The engine alone is measured beside each kind of workers, in one process and in two at once.
     """
@@ -73,15 +72,13 @@ def paces(lab: str, rounds: int, seeds: int, *, on_ray: bool) -> list[Pace]:
             for name, run in runs.items():
                 times.setdefault(name, []).append(_timed(run, _tree_cpu_s))
     count = len(_LOADS) * seeds
+    least_s = {name: min(cpu_s for cpu_s, _ in found) for name, found in times.items()}
     return [
         Pace(
             name=name,
-            cpu_s=median(cpu_s for cpu_s, _ in found) / count,
-            wall_s=median(wall_s for _, wall_s in found) / count * ways.get(name, (1,))[0],
-            overhead_ratio=median(
-                cpu_s / alone_s for (cpu_s, _), (alone_s, _) in zip(found, times[_beside(name, ways)], strict=True)
-            )
-            - 1,
+            cpu_s=least_s[name] / count,
+            wall_s=min(wall_s for _, wall_s in found) / count * ways.get(name, (1,))[0],
+            overhead_ratio=least_s[name] / least_s[_beside(name, ways)] - 1,
         )
         for name, found in times.items()
     ]

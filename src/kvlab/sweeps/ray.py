@@ -15,6 +15,7 @@ import weakref
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
+from time import monotonic
 from typing import Any, Final
 
 from kvlab.errors import ConfigError
@@ -29,12 +30,16 @@ _CLIENT: Final = "ray://"
 _CONNECT_S: Final = 5.0
 _STORE_BYTES: Final = 128 * 2**20
 """Of the Ray that is started here: outcomes are small."""
-_MOST_AT_ONCE: Final = 8
+_MOST_AT_ONCE: Final = 16
 """Scenarios in one task of Ray, once a sweep is long: a task costs some milliseconds, a small scenario no more."""
-_SHARE: Final = 8
-"""A task has at most an eighth of what a processor has done so far: the last ones end at about the same time."""
+_LONG_ENOUGH_S: Final = 0.2
+"""A task that took so long gives back what it has, and what is left of it goes into others: no outcome waits long."""
+_SHARE: Final = 2
+"""A task has at most half of what a processor has done so far: the last ones end at about the same time."""
+_LOOK_EVERY: Final = 16
+"""Outcomes, and then it is asked how large the cluster is."""
 _LEAST_IN_FLIGHT: Final = 16
-"""Tasks handed to Ray, so that a cluster that grows on demand sees a demand."""
+"""Tasks handed to a cluster, so that one that grows on demand sees a demand."""
 _NO_RAY: Final = "can't connect to Ray there (a cluster that asks for a token needs RAY_AUTH_MODE=token here)"
 _QUIET: Final = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -65,7 +70,9 @@ def ray_executor(address: str | None = None, workers: int | None = None) -> Crew
     is_own = not ray.is_initialized()
     if is_own:
         _connect(ray, place, workers)
-    return _Cluster(ray, place, workers, is_own=is_own)
+    if is_own and place == HERE:  # with as many processors as there are workers, and never more
+        return _Cluster(ray, place, is_own=True)
+    return _Cluster(ray, place, workers, _LEAST_IN_FLIGHT, is_own=is_own)
 
 
 def _connect(ray: Any, address: str, workers: int | None) -> None:
@@ -96,11 +103,38 @@ def check_reachable(address: str) -> None:
         raise ConfigError("address", address, remedy) from None
 
 
+class _Queue:
+    """What is still to be handed out, in order: what tasks gave back goes first."""
+
+    def __init__(self, tasks: Iterable[Task]) -> None:
+        self._rest = iter(tasks)
+        self._left: deque[Task] = deque()
+        self._suspects: deque[Task] = deque()
+
+    def take(self, most: int) -> list[Task]:
+        """Up to so many; none once there is nothing left."""
+        if self._suspects:
+            return [self._suspects.popleft()]
+        left = [self._left.popleft() for _ in range(min(most, len(self._left)))]
+        return left or list(islice(self._rest, most))
+
+    def put_back(self, some: Iterable[Task]) -> None:
+        """They were not begun."""
+        self._left.extend(some)
+
+    def suspect(self, some: Iterable[Task]) -> None:
+        """A worker died of one of them: each is taken alone from now on."""
+        self._suspects.extend(some)
+
+
 class _Cluster(Crew):
-    def __init__(self, ray: Any, address: str, workers: int | None, *, is_own: bool) -> None:
+    def __init__(
+        self, ray: Any, address: str, workers: int | None = None, least_in_flight: int = 1, *, is_own: bool
+    ) -> None:
         self._ray = ray
         self._address = address
         self._workers = workers
+        self._least_in_flight = least_in_flight
         self._task = ray.remote(num_cpus=1, max_retries=0)(run_some)
         self._end = weakref.finalize(self, ray.shutdown) if is_own else None
 
@@ -109,16 +143,14 @@ class _Cluster(Crew):
             self._end()
 
     def __call__(self, tasks: Iterable[Task]) -> Iterator[tuple[int, Outcome]]:
-        rest = iter(tasks)
-        again: deque[Task] = deque()
+        queue = _Queue(tasks)
         deaths: Counter[int] = Counter()
         pending: dict[Any, list[Task]] = {}
         done, slots = 0, self._slots()
         try:
             while True:
-                while len(pending) < (self._workers or max(_LEAST_IN_FLIGHT, 2 * slots)):
-                    size = min(_MOST_AT_ONCE, 1 + done // (_SHARE * slots))
-                    some = [again.popleft()] if again else list(islice(rest, size))
+                while len(pending) < (self._workers or max(self._least_in_flight, 2 * slots)):
+                    some = queue.take(min(_MOST_AT_ONCE, 1 + done // (_SHARE * slots)))
                     if not some:
                         break
                     pending[self._submit(some)] = some
@@ -129,12 +161,14 @@ class _Cluster(Crew):
                 outcomes = self._outcomes(ready)
                 if outcomes is None:
                     deaths.update(number for number, _ in some)
-                    again.extend(task for task in some if deaths[task[0]] < LIVES)
+                    queue.suspect(task for task in some if deaths[task[0]] < LIVES)
                     yield from ((number, gave_up()) for number, _ in some if deaths[number] == LIVES)
                     continue
-                if done // _LEAST_IN_FLIGHT != (done := done + len(some)) // _LEAST_IN_FLIGHT:
+                count = len(outcomes)
+                queue.put_back(some[count:])
+                if done // _LOOK_EVERY != (done := done + count) // _LOOK_EVERY:
                     slots = self._slots()  # a cluster grows and shrinks
-                for (number, _), outcome in zip(some, outcomes, strict=True):
+                for (number, _), outcome in zip(some, outcomes, strict=False):
                     yield number, outcome
         finally:
             for ref in pending:
@@ -174,10 +208,20 @@ class _Cluster(Crew):
 
 
 def run_some(message: bytes, version: str, folder: str) -> list[Outcome | RuntimeError]:
-    """What a task of Ray does: scenarios in order, from the caller's folder where there is such a one."""
+    """What a task of Ray does: scenarios in order, from the caller's folder where there is such a one.
+
+    Returns:
+        The outcomes of all of them, or of the first ones when those took long enough.
+    """
     if version != __version__:
         raise RuntimeError(f"a node has kvlab {__version__}")
     with contextlib.suppress(OSError):
         os.chdir(folder)
     scenarios: list[Scenario] = pickle.loads(message)
-    return [answer(scenario) for scenario in scenarios]
+    begun = monotonic()
+    answers = []
+    for scenario in scenarios:
+        answers.append(answer(scenario))
+        if monotonic() - begun > _LONG_ENOUGH_S:
+            break
+    return answers

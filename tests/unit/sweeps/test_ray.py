@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import pickle
 import sys
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from kvlab.sweeps.outcome import run_one
 from kvlab.sweeps.ray import check_reachable, ray_executor, run_some
 from kvlab.sweeps.sweep import run_sweep
 from kvlab.sweeps.workers import LIVES, Executor, Task, local
+from kvlab.version import __version__
 
 needs_ray = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="ray is not installed")
 
@@ -30,6 +32,7 @@ def test_a_cluster_of_one_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     with ray_executor("local", workers=2) as cluster:
         check_that_the_table_is_that_of_local_processes(cluster, tmp_path)
         check_that_an_error_of_the_user_is_an_outcome(cluster)
+        check_that_what_long_tasks_give_back_is_run(cluster)
         check_that_a_call_may_be_left_in_the_middle(cluster)
         with pytest.raises(RuntimeError, match="AttributeError"):  # a bug is raised, as from this process
             list(cluster([(0, "not a scenario")]))  # type: ignore[list-item]
@@ -53,6 +56,13 @@ def check_that_an_error_of_the_user_is_an_outcome(cluster: Executor) -> None:
     wrong = small().replace(trace="trace.csv", num_requests=None)
     assert dict(cluster([(3, wrong), (4, small())])) == {3: run_one(wrong), 4: run_one(small())}
     assert "line 3" in (run_one(wrong).error or "")
+
+
+def check_that_what_long_tasks_give_back_is_run(cluster: Executor) -> None:
+    alone = [run_one(load("preemption-lab").replace(seed=seed)) for seed in (1, 2)]
+    tasks = [(number, load("preemption-lab").replace(seed=1 + number % 2)) for number in range(40)]
+    found = list(cluster(tasks))
+    assert sorted(found, key=lambda one: one[0]) == [(number, alone[number % 2]) for number in range(40)]
 
 
 def check_that_a_call_may_be_left_in_the_middle(cluster: Executor) -> None:
@@ -83,6 +93,14 @@ def check_that_what_kills_its_workers_is_given_up_and_its_neighbours_are_not(clu
     assert found.pop(0) == run_one(small())
     alone = [run_one(small(seed=seed)) for seed in range(3)]
     assert found == {number: alone[number % 3] for number in range(1, 20) if number != 15}
+
+
+def test_a_task_that_takes_long_gives_back_what_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    scenarios = [small(seed=seed) for seed in range(3)]
+    message = pickle.dumps(scenarios)
+    assert run_some(message, __version__, ".") == [run_one(scenario) for scenario in scenarios]
+    monkeypatch.setattr("kvlab.sweeps.ray._LONG_ENOUGH_S", 0)
+    assert run_some(message, __version__, ".") == [run_one(scenarios[0])]
 
 
 def test_other_versions_are_refused() -> None:
