@@ -25,6 +25,8 @@ Found = Callable[[Fix], None]
 """Told of each fix as soon as it is known."""
 MOST_RUNS: Final = 500
 """Of combinations of levers; then the search says that it stopped."""
+_FIRST_TRIED: Final = 100
+"""Combinations of which most is to be expected."""
 MOST_FIXES: Final = 8
 FULL: Final = 0.97
 """A pool that was never so full is no bottleneck."""
@@ -43,7 +45,8 @@ def find_fixes(
 ) -> Advice:
     """Searches single levers, then pairs that would be cheaper than the cheapest of them, then three at once.
 
-    What makes the goals' metrics only worse alone is tried in no pair.
+    Of pairs those come first of which most is to be expected, then all others. What makes the goals' metrics only worse
+    alone is tried in no pair.
 
     Args:
         goals: all must hold, with every seed.
@@ -115,20 +118,27 @@ def find_fixes(
         alone += trials
         good = search.first_sufficient(trials)
         if good is not None:
-            keep(search.refined(good, values, steps[name]) if name in steps else good)
+            keep(search.refined(good, moves, steps))
         parts[name] = search.promising(trials)
-    below = min((trial.price for trial, _ in fixes), default=None)
     before = lab.runs
     for count in (2, 3):
         if count == 3 and fixes:
             break  # three levers at once are a last resort
-        limit = most_runs - (lab.runs - before)
-        for trial in search.cheapest(search.together(parts, count), below=below, most_runs=limit):
-            keep(trial)
-    complete = any(len(trial.change) > 1 for trial, _ in fixes) or lab.runs - before < most_runs
+        for most in (_FIRST_TRIED, None):  # a fix is found soon, and then what would be cheaper is looked for among all
+            below = min((trial.price for trial, _ in fixes), default=None)
+            limit = most_runs - (lab.runs - before)
+            for trial in search.cheapest(search.together(parts, count, most), below=below, most_runs=limit)[
+                :MOST_FIXES
+            ]:
+                keep(search.refined(trial, moves, steps))
+    complete = lab.runs - before < most_runs
     if fixes:
-        fixes.sort(key=lambda pair: _rank(pair[0], pair[1], scenario))
-        return answer(FIX, [each for _, each in fixes[:MOST_FIXES]], complete=complete)
+        ranked: dict[tuple[str, ...], Fix] = {}
+        for trial, each in sorted(fixes, key=lambda pair: _rank(pair[0], pair[1], scenario)):
+            ranked.setdefault(
+                tuple(name for name, _ in trial.change), each
+            )  # a cheaper one of its kind may stand there
+        return answer(FIX, list(ranked.values())[:MOST_FIXES], complete=complete)
     nearest = min(alone, key=lambda trial: trial.missed(goals), default=None)
     lab.run([] if nearest is None else [nearest], tried)
     return answer(NOTHING, nearest=nearest, complete=complete)

@@ -127,7 +127,7 @@ class Advice(Tabular):
     """Swap or recompute for this server; None where nothing is ever preempted by its rules."""
     runs: int
     complete: bool
-    """False: the search for pairs stopped at its limit."""
+    """False: the search for combinations stopped at its limit."""
 
     def __repr__(self) -> str:
         first = f", the first {self.fixes[0].text}" if self.fixes else ""

@@ -13,6 +13,7 @@ from kvlab.setting_table import settings_of
 from kvlab.settings import Value
 from kvlab.units import GIB
 
+_FULLEST: Final = Decimal("0.97")
 Ladder = Callable[[Any], Sequence[Value]]
 """The current value -> values to try, nearest first."""
 
@@ -46,14 +47,33 @@ def _nearest(*values: int) -> Ladder:
     return lambda now: sorted(values, key=lambda value: max(value / now, now / value))
 
 
+def _utilization(now: Decimal) -> list[Value]:
+    """Up in steps of 1 %, from 10 on of 5, to what leaves the engine hardly any room."""
+    return [
+        now + Decimal(step) / 100
+        for step in (*range(1, 10), *range(10, 100, 5))
+        if now + Decimal(step) / 100 <= _FULLEST
+    ]
+
+
 def _less_rate(now: Decimal) -> list[Value]:
     return [now - step * Decimal("0.5") for step in range(1, 9) if now - step * Decimal("0.5") > 0]
 
 
 def _seqs(now: int) -> list[int]:
     """Down in steps of about an eighth; and up, as a limit may be too low."""
-    down = [now * percent // 100 for percent in (90, 80, 70, 62, 55, 48, 42, 37, 32, 28, 24, 20, 16, 12, 9, 6)]
-    return [value for value in (*down, now * 3 // 2, *(now * 2**power for power in range(1, 6))) if value >= 1]
+    return [*_fewer_seqs(now), now * 3 // 2, *(now * 2**power for power in range(1, 6))]
+
+
+def _fewer_seqs(now: int) -> list[int]:
+    percents = (90, 80, 70, 62, 55, 48, 42, 37, 32, 28, 24, 20, 16, 12, 9, 6)
+    return [now * percent // 100 for percent in percents if now * percent >= 100]
+
+
+def _seqs_beside(limit: int, peak: int) -> list[int]:
+    """Where a limit doesn't bind: down from what runs; and up, if it would bind once another lever makes room."""
+    more = [limit * 3 // 2, limit * 2, limit * 4] if 2 * peak >= limit else []
+    return [*_fewer_seqs(peak), *more]
 
 
 LADDERS: Final[dict[str, Ladder]] = {
@@ -63,7 +83,7 @@ LADDERS: Final[dict[str, Ladder]] = {
     "max_num_seqs": _seqs,
     "headroom_blocks": _and_less(_plus(16, 32, 64, 128, 256, 512)),
     "watermark": _and_less(_raise_to(*map(Decimal, ("0.01", "0.02", "0.03", "0.05", "0.1")))),
-    "gpu_memory_utilization": _raise_to(*map(Decimal, ("0.91", "0.92", "0.93", "0.94", "0.95", "0.96", "0.97"))),
+    "gpu_memory_utilization": _utilization,
     "kv_memory_bytes": _plus(*(step * GIB // 2 for step in range(1, 17))),
     "kv_cache_memory_bytes": _plus(*(step * GIB for step in (1, 2, 4, 8, 16))),
     "swap_space_bytes": _plus(4 * GIB, 8 * GIB, 16 * GIB),
@@ -103,7 +123,7 @@ def levers(scenario: Scenario, peak_running: int | None = None) -> dict[str, tup
     """Setting -> values to try that this scenario can have, and that change something in it.
 
     Args:
-        peak_running: sequences that ran at once, at most; a max_num_seqs above it does nothing.
+        peak_running: sequences that ran at once, at most; a max_num_seqs between it and the one set does nothing.
     """
     now = in_force(scenario)
     alike = scenario.engine_config()
@@ -113,7 +133,7 @@ def levers(scenario: Scenario, peak_running: int | None = None) -> dict[str, tup
             continue
         tried = LADDERS[name](now[name])
         if name == "max_num_seqs" and peak_running is not None and peak_running < scenario.server.max_num_seqs:
-            tried = [count for count in _seqs(peak_running) if count < peak_running]
+            tried = _seqs_beside(scenario.server.max_num_seqs, peak_running)
         values = tuple(
             value
             for value in dict.fromkeys(tried)

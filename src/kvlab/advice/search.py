@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
+from heapq import nsmallest
 from itertools import combinations, product
 from math import ceil, floor
 from typing import Final
@@ -60,12 +61,14 @@ class Trial:
         return sum(_move(name, settings[name], value) for name, value in self.change)
 
 
+def _first_metrics(trial: Trial) -> Mapping[str, int | float | None]:
+    """With the first seed, which all trials have; none where it could not be run."""
+    return next(iter(trial.outcomes.values())).metrics or {}
+
+
 def _gain(trial: Trial, base: Trial, goal: Goal) -> int:
-    """With the first seed, which all trials have: 1 better, -1 worse, 0 about the same."""
-    seed, after = next(iter(trial.outcomes.items()))
-    before = base.outcomes[seed]
-    now = None if after.metrics is None else after.metrics[goal.metric]
-    then = None if before.metrics is None else before.metrics[goal.metric]
+    """1 better, -1 worse, 0 about the same."""
+    now, then = (_first_metrics(each).get(goal.metric) for each in (trial, base))
     if now is None or then is None:
         return (now is not None) - (then is not None)
     gain = then - now if goal.at_most else now - then
@@ -114,6 +117,8 @@ class Search:
         self._goals = goals
         self._seeds = seeds
         self._prices = prices
+        self._alone: dict[tuple[str, Value], Mapping[str, int | float | None]] = {}
+        """What became of promising values, with the first seed."""
 
     def alone(self, name: str, values: Sequence[Value]) -> list[Trial]:
         """One lever at each of its values: the cheapest first, of equal price the nearest to what is set."""
@@ -131,19 +136,27 @@ class Search:
                 return good[0]
         return None
 
-    def refined(self, good: Trial, values: Sequence[Value], step: int | Decimal) -> Trial:
-        """The least move in multiples of `step` that suffices, by bisection: between `good` and what came before it.
+    def refined(self, good: Trial, values: Mapping[str, Sequence[Value]], steps: Mapping[str, int | Decimal]) -> Trial:
+        """The least move that suffices: of each lever in turn, the others where they are.
 
         Args:
-            good: one lever, moved far enough.
-            values: what was tried; those on the way to `good` don't suffice.
+            good: levers, moved far enough.
+            values: of each lever, what was tried; those on the way to `good` don't suffice.
+            steps: the levers that have one are moved in multiples of it.
         """
-        ((name, value),) = good.change
-        now = self._now[name]
+        for name, _ in good.change:
+            if name in steps:
+                good = self._nearest(good, name, values[name], Decimal(steps[name]))
+        return good
+
+    def _nearest(self, good: Trial, name: str, values: Sequence[Value], width: Decimal) -> Trial:
+        """By bisection, between what is good and what came before it."""
+        moves = dict(good.change)
+        now, value = self._now[name], moves[name]
         if not isinstance(now, _NUMBERS) or not isinstance(value, _NUMBERS):
             return good
         before = [Decimal(each) for each in values if isinstance(each, _NUMBERS)]
-        width, end = Decimal(step), Decimal(value)
+        end = Decimal(value)
         start = 2 * max(before) if name in _ZERO_IS_NO_LIMIT and not now else Decimal(now)
         way = 1 if end > start else -1
         passed = [each for each in before if 0 < (each - start) * way < (end - start) * way]
@@ -152,7 +165,7 @@ class Search:
         while far - near > 1:
             middle = (far + near) // 2
             there = middle * width * way
-            trial = self._trial(((name, int(there) if isinstance(now, int) else there),))
+            trial = self._trial(tuple((moves | {name: int(there) if isinstance(now, int) else there}).items()))
             if trial is not None and self._sufficient([trial]):
                 far, good = middle, trial
             else:
@@ -170,16 +183,24 @@ class Search:
                 gains = [_gain(trial, self._base, goal) for goal in self._goals]
                 if max(gains) > 0 or min(gains) == 0:
                     found.append(trial.change[0][1])
+                    self._alone[trial.change[0]] = _first_metrics(trial)
         return found
 
-    def together(self, levers: Mapping[str, Sequence[Value]], count: int) -> Iterator[Trial]:
-        """`count` levers together, every combination of their values; the cheapest first."""
-        found: list[tuple[int, int, Change]] = []
-        for names in combinations(levers, count):
-            for values in product(*(levers[name] for name in names)):
-                change = tuple(zip(names, values, strict=True))
-                found.append((self._price(change), len(found), change))
-        for _, _, change in sorted(found, key=lambda entry: entry[:2]):
+    def together(self, levers: Mapping[str, Sequence[Value]], count: int, most: int | None = None) -> Iterator[Trial]:
+        """`count` levers together, the cheapest first.
+
+        Args:
+            levers: what of each was found promising.
+            most: only so many, of which most is to be expected; None: every combination of their values.
+        """
+        changes = [
+            tuple(zip(names, values, strict=True))
+            for names in combinations(levers, count)
+            for values in product(*(levers[name] for name in names))
+        ]
+        if most is not None:
+            changes = nsmallest(most, changes, key=self._expected)
+        for change in sorted(changes, key=self._price):
             trial = self._trial(change)
             if trial is not None:
                 yield trial
@@ -224,6 +245,18 @@ class Search:
             turned_away(outcome.metrics or {}) <= turned_away(self._base.outcomes[seed].metrics or {})
             for seed, outcome in trial.outcomes.items()
         )
+
+    def _expected(self, change: Change) -> float:
+        """By how much the goals would be missed, if each lever changed a metric by the factor that it has alone."""
+        before = _first_metrics(self._base)
+        amount = 0.0
+        for goal in self._goals:
+            value = then = before[goal.metric]
+            for move in change:
+                now = self._alone[move][goal.metric]
+                value = now if value is None or now is None or not then else value * now / then
+            amount += float(goal.missed_by({goal.metric: value}))
+        return amount
 
     def _trial(self, change: Change) -> Trial | None:
         try:

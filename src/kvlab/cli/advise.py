@@ -168,4 +168,5 @@ def _small_print(advice: Any) -> str:
     text += "; each change on the same requests." if advice.runs > 1 else "."
     if advice.complete:
         return text
-    return f"{text} The search for pairs stopped at its limit, which --most-runs raises: there may be a cheaper one."
+    other = "a cheaper one" if advice.fixes else "one that works"
+    return f"{text} The search for combinations stopped at its limit, which --most-runs raises: there may be {other}."

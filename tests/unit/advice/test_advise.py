@@ -124,6 +124,33 @@ def test_two_levers_together_where_that_is_cheaper() -> None:
     assert len(advice.fixes[0].change) == 2
 
 
+@pytest.mark.parametrize("name", ["burst-least-memory", "cache-too-small", "four-answers-one-prompt"])
+def test_levers_of_its_own_find_nothing_dearer_than_those_of_a_mission(name: str) -> None:
+    """These need two levers, far beyond or between the usual steps."""
+    mission = next(mission for mission in MISSIONS if mission.id == name)
+    scenario, goals = mission.scenario(), [goal.measure for goal in mission.goals]
+    advice = find_fixes(scenario, goals, seeds=(scenario.traffic.seed,), executor=local(1), most_runs=200)
+    first = advice.fixes[0]
+    assert first.price <= advice_on(mission).fixes[0].price
+    assert len(first.change) == 2
+    kinds = [tuple(name for name, _ in fix.change) for fix in advice.fixes]
+    assert len(set(kinds)) == len(kinds)
+
+
+def test_of_two_levers_together_each_is_moved_no_further_than_needed() -> None:
+    mission = next(mission for mission in MISSIONS if mission.id == "cache-too-small")
+    scenario, goals = mission.scenario(), [goal.measure for goal in mission.goals]
+    prices = {name: PRICES[name] for name in ("kv_cache_dtype", "max_num_seqs")}
+    advice = find_fixes(scenario, goals, seeds=(1,), executor=local(1), prices=prices)
+    change = dict(advice.fixes[0].change)
+    most = change["max_num_seqs"]
+    assert isinstance(most, int)
+    assert most not in (*LADDERS["max_num_seqs"](scenario.server.max_num_seqs), scenario.server.max_num_seqs)
+    for seqs, holds in ((most, True), (most - 1, False)):
+        run = kvlab.simulate(scenario.replace(**change | {"max_num_seqs": seqs}), record=kvlab.METRICS)
+        assert all(goal.met_by(run.metrics.values()) for goal in goals) == holds
+
+
 def test_a_limit_on_what_no_run_of_the_scenario_has_is_refused() -> None:
     counted = load("preemption-lab").replace(num_requests=20)
     for text, remedy in (("throughput>=700", "throughput_tokens_per_s"), ("goodput>=1", "--good")):
