@@ -79,7 +79,7 @@ def test_pictures_are_there_in_both_colours(path: Path) -> None:
 @pytest.mark.parametrize("page", generate.PAGES)
 def test_pages_are_as_the_code_makes_them(page: str) -> None:
     committed = (ROOT / "docs" / page).read_text(encoding="utf-8")
-    assert committed == generate.PAGES[page](), "run: python docs/generate.py"
+    assert committed == generate.PAGES[page](), "run: python -m docs.generate"
 
 
 def test_every_metric_is_in_its_page() -> None:

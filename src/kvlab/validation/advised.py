@@ -177,6 +177,6 @@ def to_json(found: list[Advised]) -> str:
 
 
 def committed() -> list[Advised]:
-    """What the advisor said when it was last asked; `docs/generate.py --cases` asks anew."""
+    """What the advisor said when it was last asked; `python -m docs.generate --cases` asks anew."""
     rows: list[dict[str, Any]] = json.loads(resources.files(__package__).joinpath(FILE).read_text(encoding="utf-8"))
     return [Advised(**row | {"fixes": tuple((text, price) for text, price in row["fixes"])}) for row in rows]
