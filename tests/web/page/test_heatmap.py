@@ -10,6 +10,8 @@ from playwright.sync_api import Locator, Route, expect
 from tests.web.page.conftest import Visit
 from tests.web.page.test_looks import violations
 
+from kvlab.missions import mission
+
 SHORT = "?duration_ns=10+s"
 
 
@@ -94,6 +96,21 @@ def test_a_grid_fills_and_a_cell_loads(visit: Visit) -> None:
         lab.page.wait_for_timeout(10)
     held[0].continue_()
     expect(lab.page.get_by_role("grid", name=re.compile("^Admission headroom"))).to_be_visible()
+
+
+def test_in_a_mission_the_first_goal_is_the_figure_until_another_is_chosen(visit: Visit) -> None:
+    lab = visit("#mission=cap-concurrency")
+    goal = mission("cap-concurrency").goals[0]
+    open_sweep(lab)
+    figure = lab.page.get_by_label("Colour and figure")
+    expect(figure).to_have_value(goal.metric)
+    lab.page.locator(".question").get_by_role("button").first.click()
+    lab.settle()
+    expect(lab.page.locator("#sweep [aria-current]")).to_have_text(lab.tiles()[goal.metric])
+    figure.select_option("p95_ttft_ns")
+    lab.slider("max_num_seqs").fill("2")
+    lab.settle()
+    expect(figure).to_have_value("p95_ttft_ns")
 
 
 def test_the_grid_by_keys(visit: Visit) -> None:

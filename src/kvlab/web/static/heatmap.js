@@ -19,6 +19,8 @@ export class Heatmap {
   /** Chosen knobs of each lab. @type {Record<string, import("./heatmap_knobs.js").Pair>} */
   #chosen = {};
   #metric = "";
+  /** Whose first goal was chosen as the figure. @type {string|null} */
+  #mission = null;
   #lab = "";
   /** @type {Grid|null} */
   #grid = null;
@@ -119,11 +121,17 @@ export class Heatmap {
 
   /** Shows the knobs and metrics to choose from, and what is chosen. */
   #offer() {
-    const { tiles } = this.session.lab;
+    const { tiles, missions } = this.session.lab;
+    const { mission } = this.store.state;
     const knobs = offered(this.session);
     const { x, y } = (this.#chosen[this.#lab] = pair(knobs, this.#chosen[this.#lab]));
     fillSelect(this.x, knobs, x);
     fillSelect(this.y, knobs, y);
+    if (mission !== this.#mission) {
+      this.#mission = mission;
+      const goals = missions.find(({ id }) => id === mission)?.goals ?? [];
+      this.#metric = goals.find(({ metric }) => tiles.some(({ name }) => name === metric))?.metric ?? this.#metric;
+    }
     if (!tiles.some(({ name }) => name === this.#metric))
       this.#metric = tiles.findLast(({ main, better }) => main && better === "lower")?.name ?? tiles[0]?.name ?? "";
     fillSelect(this.metric, tiles, this.#metric);
