@@ -25,8 +25,6 @@ Found = Callable[[Fix], None]
 """Told of each fix as soon as it is known."""
 MOST_RUNS: Final = 500
 """Of combinations of levers; then the search says that it stopped."""
-_FIRST_TRIED: Final = 100
-"""Combinations of which most is to be expected."""
 MOST_FIXES: Final = 8
 FULL: Final = 0.97
 """A pool that was never so full is no bottleneck."""
@@ -43,10 +41,10 @@ def find_fixes(
     most_runs: int = MOST_RUNS,
     found: Found | None = None,
 ) -> Advice:
-    """Searches single levers, then pairs that would be cheaper than the cheapest of them, then three at once.
+    """Searches single levers, then pairs that would be cheaper than the cheapest of them; three at once where none is.
 
-    Of pairs those come first of which most is to be expected, then all others. What makes the goals' metrics only worse
-    alone is tried in no pair.
+    Of pairs those come first of which most is to be expected, and last those with a part that makes the goals' metrics
+    only worse alone.
 
     Args:
         goals: all must hold, with every seed.
@@ -100,10 +98,9 @@ def find_fixes(
 
     if base.keeps(goals):
         return answer(HOLDS)
-    search = Search(lab, base, goals, tried, prices)
     given = usual_levers(scenario, int(max(base.values("peak_running")))) if levers is None else levers
     moves = {name: values for name, values in given.items() if name in prices}
-    steps = FINEST if levers is None else {}
+    search = Search(lab, base, goals, tried, prices, moves, FINEST if levers is None else {})
     fixes: list[tuple[Trial, Fix]] = []
     alone: list[Trial] = []
     parts: dict[str, Sequence[Value]] = {}
@@ -113,31 +110,22 @@ def find_fixes(
         if found is not None:
             found(fixes[-1][1])
 
-    for name, values in moves.items():
-        trials = search.alone(name, values)
+    for name in moves:
+        trials = search.alone(name)
         alone += trials
         good = search.first_sufficient(trials)
         if good is not None:
-            keep(search.refined(good, moves, steps))
-        parts[name] = search.promising(trials)
+            keep(search.refined(good))
+        parts[name] = search.insufficient(trials)
     before = lab.runs
-    for count in (2, 3):
-        if count == 3 and fixes:
-            break  # three levers at once are a last resort
-        for most in (_FIRST_TRIED, None):  # a fix is found soon, and then what would be cheaper is looked for among all
-            below = min((trial.price for trial, _ in fixes), default=None)
-            limit = most_runs - (lab.runs - before)
-            for trial in search.cheapest(search.together(parts, count, most), below=below, most_runs=limit)[
-                :MOST_FIXES
-            ]:
-                keep(search.refined(trial, moves, steps))
+    below = min((trial.price for trial, _ in fixes), default=None)
+    for trial in search.combined(parts, below=below, most_runs=most_runs):
+        keep(trial)
     complete = lab.runs - before < most_runs
     if fixes:
         ranked: dict[tuple[str, ...], Fix] = {}
         for trial, each in sorted(fixes, key=lambda pair: _rank(pair[0], pair[1], scenario)):
-            ranked.setdefault(
-                tuple(name for name, _ in trial.change), each
-            )  # a cheaper one of its kind may stand there
+            ranked.setdefault(trial.levers, each)  # a cheaper one of the same levers may stand there
         return answer(FIX, list(ranked.values())[:MOST_FIXES], complete=complete)
     nearest = min(alone, key=lambda trial: trial.missed(goals), default=None)
     lab.run([] if nearest is None else [nearest], tried)

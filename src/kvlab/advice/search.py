@@ -24,6 +24,10 @@ Change = tuple[tuple[str, Value], ...]
 _AT_ONCE: Final = 64
 _FEW: Final = 4
 """Values of one lever that are run at once: the first that suffices ends it."""
+_FIRST_TRIED: Final = 100
+"""Combinations of which most is to be expected."""
+_MOST_KINDS: Final = 8
+"""Fixes of one price, of different levers."""
 _NOTICED: Final = 0.01
 """Share of a metric that is a change."""
 _NUMBERS: Final = (int, Decimal)
@@ -38,6 +42,11 @@ class Trial:
         self.price = price
         self.scenario = scenario
         self.outcomes: dict[int, Outcome] = {}
+
+    @property
+    def levers(self) -> tuple[str, ...]:
+        """Names of the settings."""
+        return tuple(name for name, _ in self.change)
 
     def keeps(self, goals: Sequence[Goal]) -> bool:
         """Whether all seeds tried keep all goals."""
@@ -66,9 +75,8 @@ def _first_metrics(trial: Trial) -> Mapping[str, int | float | None]:
     return next(iter(trial.outcomes.values())).metrics or {}
 
 
-def _gain(trial: Trial, base: Trial, goal: Goal) -> int:
+def _gain(now: int | float | None, then: int | float | None, goal: Goal) -> int:
     """1 better, -1 worse, 0 about the same."""
-    now, then = (_first_metrics(each).get(goal.metric) for each in (trial, base))
     if now is None or then is None:
         return (now is not None) - (then is not None)
     gain = then - now if goal.at_most else now - then
@@ -105,10 +113,23 @@ class Lab:
 
 
 class Search:
-    """Trials of one scenario against one set of goals."""
+    """Trials of one scenario against one set of goals.
+
+    Args:
+        base: the scenario as it is, run with all seeds.
+        ladders: setting -> the values to try.
+        steps: of those that are numbers, the smallest difference worth telling; the others keep to their ladders.
+    """
 
     def __init__(
-        self, lab: Lab, base: Trial, goals: Sequence[Goal], seeds: Sequence[int], prices: Mapping[str, Price]
+        self,
+        lab: Lab,
+        base: Trial,
+        goals: Sequence[Goal],
+        seeds: Sequence[int],
+        prices: Mapping[str, Price],
+        ladders: Mapping[str, Sequence[Value]],
+        steps: Mapping[str, int | Decimal],
     ) -> None:
         self._lab = lab
         self._base = base
@@ -117,12 +138,14 @@ class Search:
         self._goals = goals
         self._seeds = seeds
         self._prices = prices
+        self._ladders = ladders
+        self._steps = steps
         self._alone: dict[tuple[str, Value], Mapping[str, int | float | None]] = {}
-        """What became of promising values, with the first seed."""
+        """What became of insufficient values, with the first seed."""
 
-    def alone(self, name: str, values: Sequence[Value]) -> list[Trial]:
+    def alone(self, name: str) -> list[Trial]:
         """One lever at each of its values: the cheapest first, of equal price the nearest to what is set."""
-        made = (self._trial(((name, value),)) for value in values)
+        made = (self._trial(((name, value),)) for value in self._ladders[name])
         return sorted(
             (trial for trial in made if trial is not None),
             key=lambda trial: (trial.price, trial.distance(self._scenario)),
@@ -136,17 +159,11 @@ class Search:
                 return good[0]
         return None
 
-    def refined(self, good: Trial, values: Mapping[str, Sequence[Value]], steps: Mapping[str, int | Decimal]) -> Trial:
-        """The least move that suffices: of each lever in turn, the others where they are.
-
-        Args:
-            good: levers, moved far enough.
-            values: of each lever, what was tried; those on the way to `good` don't suffice.
-            steps: the levers that have one are moved in multiples of it.
-        """
+    def refined(self, good: Trial) -> Trial:
+        """The least move that suffices: of each lever in turn, the others where they are."""
         for name, _ in good.change:
-            if name in steps:
-                good = self._nearest(good, name, values[name], Decimal(steps[name]))
+            if name in self._steps:
+                good = self._nearest(good, name, self._ladders[name], Decimal(self._steps[name]))
         return good
 
     def _nearest(self, good: Trial, name: str, values: Sequence[Value], width: Decimal) -> Trial:
@@ -172,26 +189,62 @@ class Search:
                 near = middle
         return good
 
-    def promising(self, tried: Iterable[Trial]) -> list[Value]:
-        """Of one lever's values those that do not suffice, and don't make what is asked for only worse.
+    def insufficient(self, tried: Iterable[Trial]) -> list[Value]:
+        """Of one lever's values those that were run, and do not suffice."""
+        found = []
+        for trial in tried:
+            if trial.outcomes and _first_metrics(trial) and not self._will_do(trial):
+                found.append(trial.change[0][1])
+                self._alone[trial.change[0]] = _first_metrics(trial)
+        return found
+
+    def combined(self, levers: Mapping[str, Sequence[Value]], *, below: int | None, most_runs: int) -> Iterator[Trial]:
+        """Pairs that suffice, refined; if there is none, three levers at once, which are a last resort.
+
+        First those of which most is to be expected: then a fix is found soon, and what would be cheaper is looked for
+        among all others. Last those of which a part alone makes what is asked for only worse.
+
+        Args:
+            levers: of each the values that are insufficient alone.
+            below: only what is cheaper than that is of interest; None: all.
+            most_runs: stop looking after that many.
+        """
+        hopeful = {name: self._promising(name, values) for name, values in levers.items()}
+        begun = self._lab.runs
+        for some, count, most in (
+            (hopeful, 2, _FIRST_TRIED),
+            (hopeful, 3, _FIRST_TRIED),
+            (hopeful, 2, None),
+            (levers, 2, None),
+            (hopeful, 3, None),
+        ):
+            left = most_runs - (self._lab.runs - begun)
+            if left <= 0 or (count == 3 and below is not None):
+                continue
+            found = self._cheapest(self._together(some, count, most), below=below, most_runs=left)
+            for trial in map(self.refined, found[:_MOST_KINDS]):
+                below = trial.price if below is None else min(below, trial.price)
+                yield trial
+
+    def _promising(self, name: str, values: Iterable[Value]) -> list[Value]:
+        """Those that don't make what is asked for only worse.
 
         A limit that does nothing alone, as another one binds, is among them: it may bind next.
         """
+        before = _first_metrics(self._base)
         found = []
-        for trial in tried:
-            if trial.outcomes and not self._will_do(trial):
-                gains = [_gain(trial, self._base, goal) for goal in self._goals]
-                if max(gains) > 0 or min(gains) == 0:
-                    found.append(trial.change[0][1])
-                    self._alone[trial.change[0]] = _first_metrics(trial)
+        for value in values:
+            after = self._alone[name, value]
+            gains = [_gain(after[goal.metric], before[goal.metric], goal) for goal in self._goals]
+            if max(gains) > 0 or min(gains) == 0:
+                found.append(value)
         return found
 
-    def together(self, levers: Mapping[str, Sequence[Value]], count: int, most: int | None = None) -> Iterator[Trial]:
+    def _together(self, levers: Mapping[str, Sequence[Value]], count: int, most: int | None = None) -> Iterator[Trial]:
         """`count` levers together, the cheapest first.
 
         Args:
-            levers: what of each was found promising.
-            most: only so many, of which most is to be expected; None: every combination of their values.
+            most: only so many, of which most is to be expected; None: every combination of these.
         """
         changes = [
             tuple(zip(names, values, strict=True))
@@ -205,7 +258,7 @@ class Search:
             if trial is not None:
                 yield trial
 
-    def cheapest(self, candidates: Iterable[Trial], *, below: int | None, most_runs: int) -> list[Trial]:
+    def _cheapest(self, candidates: Iterable[Trial], *, below: int | None, most_runs: int) -> list[Trial]:
         """Of candidates in rising price, those of the first price at which one keeps the goals, one of each kind.
 
         Args:
@@ -229,7 +282,7 @@ class Search:
             found += self._sufficient(batch)
         nearest: dict[tuple[str, ...], Trial] = {}
         for trial in sorted(found, key=lambda trial: trial.distance(self._scenario)):
-            nearest.setdefault(tuple(name for name, _ in trial.change), trial)
+            nearest.setdefault(trial.levers, trial)
         return list(nearest.values())
 
     def _sufficient(self, trials: Sequence[Trial]) -> list[Trial]:
