@@ -49,6 +49,16 @@ def origin(profile: Profile) -> list[str]:
     return [f"assumed: a roofline of {profile.gpu} and {profile.model}", *band]
 
 
+def step_time_notes(scenario: Scenario) -> list[str]:
+    """Where the durations of a server's steps are from, and how far off they may be; none where settings give them.
+
+    Raises:
+        ConfigError, UnknownNameError: no such profile, file, model or GPU.
+    """
+    profile = scenario.server.profile() if isinstance(scenario.server, VllmServer) else None
+    return [] if profile is None else origin(profile)
+
+
 def largest_load(run: Run, config: VllmV1Config | VllmV0Config) -> StepLoad:
     """The largest value of each figure of the load over a run's steps, or a bound of it; 0 without prefill.
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 from kvlab.advice.preempted import Copies, Preempted, gigabytes, preempted
 from kvlab.errors import ConfigError
 from kvlab.scenarios import Scenario
-from kvlab.servers import VllmServer
 from kvlab.setting_table import VLLM_V1
 from kvlab.tabular import Tabular
+from kvlab.timing import step_time_notes
 from kvlab.units import ceil_div, parse_bytes
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ def crossover(scenario: Scenario, *, beside: int = 0, link_bytes_per_s: int | No
         beside=beside,
         link_bytes_per_s=link_bytes_per_s,
         copies=costs.copies,
-        step_times=_step_times(scenario),
+        step_times=tuple(step_time_notes(scenario)) or ("as the scenario sets them",),
         longest=longest,
         points=tuple(_point(costs, tokens) for tokens in _lengths(longest)),
         ranges=tuple(_ranges(costs, longest)),
@@ -234,13 +234,6 @@ def _ranges(costs: Preempted, longest: int) -> Iterator[Range]:
             first, cheaper = high, not cheaper
         last = length
     yield Range(first, longest, SWAP if cheaper else RECOMPUTE)
-
-
-def _step_times(scenario: Scenario) -> tuple[str, ...]:
-    from kvlab.timing import origin
-
-    profile = scenario.server.profile() if isinstance(scenario.server, VllmServer) else None
-    return ("as the scenario sets them",) if profile is None else tuple(origin(profile))
 
 
 def _sentences(found: Crossover) -> Iterator[str]:

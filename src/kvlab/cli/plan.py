@@ -11,7 +11,7 @@ import click
 from kvlab.cli.options import ScenarioCommand, good_option, setting_options, take_slo
 from kvlab.cli.progress import RunCount
 from kvlab.cli.terminal import stdout_terminal
-from kvlab.cli.vllm import chosen, origin_lines, step_time_notes, vllm_options
+from kvlab.cli.vllm import chosen, origin_lines, vllm_options
 from kvlab.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -85,6 +85,7 @@ def plan(
     from kvlab.advice.plan import default_field, find_limit
     from kvlab.cli.plan_page import gpu_page, plan_page
     from kvlab.sweeps.workers import local
+    from kvlab.timing import step_time_notes
 
     if not 1 <= seeds <= MAX_SEEDS:
         raise ConfigError("seeds", seeds, f"must be from 1 to {MAX_SEEDS}")

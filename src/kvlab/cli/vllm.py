@@ -141,20 +141,9 @@ def command_lines(scenario: Scenario, terminal: Terminal) -> list[str]:
     return [terminal.style("The same server in vLLM:", "dim"), *lines]
 
 
-def step_time_notes(scenario: Scenario) -> list[str]:
-    """Where the durations of a server's steps are from, and how far off they may be; none where settings give them.
-
-    Raises:
-        ConfigError, UnknownNameError: no such profile, file, model or GPU.
-    """
-    from kvlab.servers import VllmServer
-    from kvlab.timing import origin
-
-    profile = scenario.server.profile() if isinstance(scenario.server, VllmServer) else None
-    return [] if profile is None else origin(profile)
-
-
 def step_time_line(scenario: Scenario) -> str | None:
-    """The same as a line of a page; None where settings give them."""
+    """Where the durations of a server's steps are from, as a line of a page; None where settings give them."""
+    from kvlab.timing import step_time_notes
+
     notes = step_time_notes(scenario)
     return f"Step times: {'; '.join(notes)}." if notes else None
