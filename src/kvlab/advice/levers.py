@@ -14,6 +14,7 @@ from kvlab.settings import Value
 from kvlab.units import GIB
 
 _FULLEST: Final = Decimal("0.97")
+"""The largest gpu_memory_utilization that is advised."""
 Ladder = Callable[[Any], Sequence[Value]]
 """The current value -> values to try, nearest first."""
 
@@ -48,7 +49,7 @@ def _nearest(*values: int) -> Ladder:
 
 
 def _utilization(now: Decimal) -> list[Value]:
-    """Up in steps of 1 %, from 10 on of 5, to what leaves the engine hardly any room."""
+    """Up in steps of 1 %, from 10 on of 5."""
     return [
         now + Decimal(step) / 100
         for step in (*range(1, 10), *range(10, 100, 5))
