@@ -111,8 +111,10 @@ def test_where_nothing_holds_the_exit_code_says_so(cli: Cli) -> None:
     ("args", "message"),
     [
         ([], "slo = None: is missing"),
+        (["--slo", "kv_usage<=200%"], 'slo kv_usage = "200%": is more than all of it'),
         (["--slo", "goodput>=1"], '--good "ttft<=2s, tpot<=60ms"'),
         (["--slo", "goodput>=1", "--good", "ttft<=2"], "good = \"ttft<=2\": needs units"),
+        (["--slo", "goodput>=1", "--good", "fast"], 'good = "fast": expected limits'),
         (["--slo", "goodput>=1", "--good", "ttft<=2s", "--set", "slo=e2e<=1s"], "is given twice"),
         (["--slo", "ttft_p95<=2s", "--largest", "seed", "--least", "seed"], "either --largest or --least"),
         (["--slo", "ttft_p95<=2s", "--gpus", "L4"], "goes with --smallest-gpu"),

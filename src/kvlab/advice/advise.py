@@ -13,7 +13,7 @@ from kvlab.advice.levers import levers as usual_levers
 from kvlab.advice.search import Lab, Search, Trial
 from kvlab.advice.served import paired_seeds, turned_away
 from kvlab.core.config import PreemptionLabConfig
-from kvlab.errors import ConfigError
+from kvlab.errors import ConfigError, KvlabError
 from kvlab.prices import PRICES, Price
 from kvlab.scenarios import Scenario
 from kvlab.servers import VllmServer
@@ -56,7 +56,8 @@ def find_fixes(
         prices: what has none is left alone.
         found: hears of fixes lever by lever, before they are ranked.
     Raises:
-        ConfigError: no goals, one that runs of the scenario can't have, or the scenario itself can't run.
+        ConfigError: no goals, one that runs of the scenario can't have, nothing arrives or ends, or there is no lever.
+        KvlabError: the scenario itself can't run.
     """
     if not goals:
         raise ConfigError("slo", "", "needs at least one limit")
@@ -67,7 +68,7 @@ def find_fixes(
     lab.run([base], tried)
     problem = next((outcome.error for outcome in base.outcomes.values() if outcome.error is not None), None)
     if problem is not None:
-        raise ConfigError("scenario", scenario.name, problem)
+        raise KvlabError(problem)
     _check_served(base)
     usage = max(base.values("peak_kv_usage_ratio"))
     full = FULL * (1 - _kept_free(scenario))
@@ -100,6 +101,10 @@ def find_fixes(
         return answer(HOLDS)
     given = usual_levers(scenario, int(max(base.values("peak_running")))) if levers is None else levers
     moves = {name: values for name, values in given.items() if name in prices}
+    if not moves:
+        raise ConfigError(
+            "prices", "", "leave no lever that can be moved here: give one that changes something a price"
+        )
     search = Search(lab, base, goals, tried, prices, moves, FINEST if levers is None else {})
     fixes: list[tuple[Trial, Fix]] = []
     alone: list[Trial] = []

@@ -127,7 +127,8 @@ def _check_limit(name: str, text: str, unit: str, limit: Fraction) -> None:
     if limit < 0:
         raise ConfigError(f"slo {name}", text, "can't be negative")
     if unit == "ratio" and limit > 1:
-        raise ConfigError(f"slo {name}", text, f"is more than all of it; {text} % is written {text.rstrip('% ')}%")
+        hint = "" if "%" in text else f"; {text} % is written {text}%"
+        raise ConfigError(f"slo {name}", text, f"is more than all of it{hint}")
 
 
 def _plain(text: object, field: str) -> Decimal:

@@ -15,6 +15,8 @@ from kvlab.units import GIB
 
 _FULLEST: Final = Decimal("0.97")
 """The largest gpu_memory_utilization that is advised."""
+_OF_KERNELS: Final = (16, 32)
+"""Block sizes that every attention kernel of vLLM has."""
 Ladder = Callable[[Any], Sequence[Value]]
 """The current value -> values to try, nearest first."""
 
@@ -58,7 +60,10 @@ def _utilization(now: Decimal) -> list[Value]:
 
 
 def _less_rate(now: Decimal) -> list[Value]:
-    return [now - step * Decimal("0.5") for step in range(1, 9) if now - step * Decimal("0.5") > 0]
+    """Down in steps of 0.5 requests/s, and on in steps of a tenth of what is set."""
+    steps = [now - step * Decimal("0.5") for step in range(1, 9)]
+    tenths = [now * tenth / 10 for tenth in range(9, 0, -1)]
+    return [*(rate for rate in steps if rate > 0), *(rate for rate in tenths if rate < steps[-1])]
 
 
 def _seqs(now: int) -> list[int]:
@@ -80,10 +85,10 @@ def _seqs_beside(limit: int, peak: int) -> list[int]:
 LADDERS: Final[dict[str, Ladder]] = {
     "preemption_mode": _other("recompute", "swap"),
     "allocator": _other("paged"),
-    "block_size": _other(16, 32, 8),
+    "block_size": _other(16, 32, 8, 64, 128),
     "max_num_seqs": _seqs,
     "headroom_blocks": _and_less(_plus(16, 32, 64, 128, 256, 512)),
-    "watermark": _and_less(_raise_to(*map(Decimal, ("0.01", "0.02", "0.03", "0.05", "0.1")))),
+    "watermark": _and_less(_raise_to(*map(Decimal, ("0.01", "0.02", "0.03", "0.05", "0.1", "0.15", "0.2", "0.3")))),
     "gpu_memory_utilization": _utilization,
     "kv_memory_bytes": _plus(*(step * GIB // 2 for step in range(1, 17))),
     "kv_cache_memory_bytes": _plus(*(step * GIB for step in (1, 2, 4, 8, 16))),
@@ -154,10 +159,10 @@ def in_force(scenario: Scenario) -> dict[str, Any]:
 
 
 def _is_fair(scenario: Scenario, name: str, value: Value) -> bool:
-    """With a fixed number of blocks, blocks of other bytes would be another memory; vLLM has no blocks of 8 tokens."""
+    """With a fixed number of blocks, blocks of other bytes would be another memory; not all kernels have all sizes."""
     if name not in ("block_size", "kv_cache_dtype") or not isinstance(scenario.server, VllmServer):
         return True
-    return scenario.server.num_gpu_blocks_override is None and not (name == "block_size" and value == 8)
+    return scenario.server.num_gpu_blocks_override is None and not (name == "block_size" and value not in _OF_KERNELS)
 
 
 def _acts(now: Mapping[str, object], name: str) -> bool:

@@ -167,7 +167,7 @@ class Search:
         return good
 
     def _nearest(self, good: Trial, name: str, values: Sequence[Value], width: Decimal) -> Trial:
-        """By bisection, between what is good and what came before it."""
+        """By bisection, between what is good and the value before it, or that in force: not every pair was tried."""
         moves = dict(good.change)
         now, value = self._now[name], moves[name]
         if not isinstance(now, _NUMBERS) or not isinstance(value, _NUMBERS):
@@ -176,7 +176,8 @@ class Search:
         end = Decimal(value)
         start = 2 * max(before) if name in _ZERO_IS_NO_LIMIT and not now else Decimal(now)
         way = 1 if end > start else -1
-        passed = [each for each in before if 0 < (each - start) * way < (end - start) * way]
+        tried = before if len(moves) == 1 else []
+        passed = [each for each in tried if 0 < (each - start) * way < (end - start) * way]
         near = floor(max(passed, key=lambda each: each * way, default=start) / width * way)
         far = ceil(end / width * way)
         while far - near > 1:

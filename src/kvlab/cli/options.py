@@ -12,6 +12,7 @@ from kvlab.errors import ConfigError
 from kvlab.scenarios import Scenario, load
 from kvlab.setting_table import RULES, SETTINGS
 from kvlab.settings import SWITCH, Setting
+from kvlab.slo_text import parse_slo
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _BARE: Final = re.compile(r"[<=≤]\s*[\d.]+\s*(,|\Z)")
@@ -160,13 +161,19 @@ def take_slo(flags: dict[str, Any], good: str | None) -> str:
     """The limits on a whole run that `kvlab advise` and `kvlab plan` need; the settings get those of `--good`.
 
     Raises:
-        ConfigError: none were given, or what is good lacks units: a bare number would be nanoseconds.
+        ConfigError: none were given, or what is good is no list of limits, or lacks units: a bare number would be
+            nanoseconds.
     """
     slo = flags["slo"]
     if slo is None:
         raise ConfigError("slo", None, 'is missing: what must hold? Such as --slo "gap_p99<=150ms, ttft_p95<=2s"')
-    if good is not None and _BARE.search(good):
-        raise ConfigError("good", good, 'needs units, such as "ttft<=2s, tpot<=60ms"')
+    if good is not None:
+        if _BARE.search(good):
+            raise ConfigError("good", good, 'needs units, such as "ttft<=2s, tpot<=60ms"')
+        try:
+            parse_slo(good)
+        except ConfigError as error:
+            raise ConfigError("good", good, error.remedy) from None
     flags["slo"] = good
     return str(slo)
 

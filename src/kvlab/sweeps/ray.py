@@ -10,6 +10,7 @@ import importlib
 import logging
 import os
 import pickle
+import signal
 import socket
 import weakref
 from collections import Counter, deque
@@ -135,7 +136,7 @@ class _Cluster(Crew):
         self._address = address
         self._workers = workers
         self._least_in_flight = least_in_flight
-        self._task = ray.remote(num_cpus=1, max_retries=0)(run_some)
+        self._task = ray.remote(num_cpus=1, max_retries=0)(_work)
         self._end = weakref.finalize(self, ray.shutdown) if is_own else None
 
     def close(self) -> None:
@@ -205,6 +206,13 @@ class _Cluster(Crew):
     def _unfit(self, error: Exception) -> ConfigError:
         said = str(getattr(error, "cause", None) or error).strip().splitlines()[-1]
         return ConfigError("address", self._address, f"needs kvlab {__version__} on every node: {said}")
+
+
+def _work(message: bytes, version: str, folder: str) -> list[Outcome | RuntimeError]:
+    """`run_some` in a process of Ray. Ctrl-C is the caller's business; Ray crashes where it reaches a task as well."""
+    with contextlib.suppress(ValueError):  # in a thread
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    return run_some(message, version, folder)
 
 
 def run_some(message: bytes, version: str, folder: str) -> list[Outcome | RuntimeError]:

@@ -12,7 +12,7 @@ from kvlab.advice.advise import find_fixes
 from kvlab.advice.answer import FIX, HOLDS, NOTHING, Advice, Fix
 from kvlab.advice.goals import parse_goals
 from kvlab.advice.levers import LADDERS, levers
-from kvlab.errors import ConfigError
+from kvlab.errors import ConfigError, KvlabError
 from kvlab.missions import Mission, judge, missions_for
 from kvlab.prices import PRICES, Flat, Price, price_of
 from kvlab.scenarios import load
@@ -169,7 +169,7 @@ def test_a_limit_on_what_no_run_of_the_scenario_has_is_refused() -> None:
 
 def test_a_scenario_that_cannot_run_is_refused() -> None:
     broken = load("block-table-lab").replace(kv_memory_bytes="64 KiB")
-    with pytest.raises(ConfigError, match="kv_memory_bytes"):
+    with pytest.raises(KvlabError, match=r"^kv_memory_bytes"):
         find_fixes(broken, parse_goals("ttft_p95<=2s"), seeds=(1,), executor=local(1))
 
 
@@ -194,6 +194,22 @@ def test_the_rate_of_a_trace_or_of_users_who_wait_is_no_lever() -> None:
     closed = load("preemption-lab").replace(arrivals="closed-loop", max_concurrency=8)
     assert "request_rate" not in levers(closed)
     assert levers(load("preemption-lab"))["request_rate"][0] == Decimal("3.1")
+
+
+def test_a_busy_server_can_be_relieved_as_far_as_a_quiet_one() -> None:
+    scenario = load("preemption-lab").replace(duration_ns="20 s", request_rate=12)
+    prices = {"request_rate": PRICES["request_rate"]}
+    advice = find_fixes(scenario, parse_goals("ttft_p95<=2s"), seeds=(1,), executor=local(1), prices=prices)
+    ((_, rate),) = advice.fixes[0].change
+    assert isinstance(rate, Decimal)
+    assert 3 < rate < 8
+    assert advice.fixes[0].price > 80
+
+
+def test_without_a_lever_there_is_nothing_to_search() -> None:
+    scenario = load("preemption-lab").replace(num_requests=60)
+    with pytest.raises(ConfigError, match="leave no lever"):
+        find_fixes(scenario, parse_goals("gap_max<=1ms"), seeds=(1,), executor=local(1), prices={})
 
 
 def test_a_change_that_turns_requests_away_is_no_fix() -> None:
