@@ -9,24 +9,35 @@ from typing import Final
 import plotly.graph_objects as go
 import plotly.io
 
-_DOCUMENT: Final = """<!doctype html>
+_SHELL: Final = """<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{title}</title>
-<style>
-:root {{ color-scheme: light; }}
-body {{ margin: 2rem auto; max-width: 70rem; padding: 0 1rem; font: 16px/1.5 system-ui, sans-serif; color: #1a1d23; }}
-h1 {{ font-size: 1.4rem; }} h2 {{ font-size: 1.1rem; margin-top: 2rem; }} p {{ max-width: 70ch; }}
-</style>
+<style>{style}</style>
 </head>
 <body>
-<h1>{title}</h1>
 {body}
 </body>
 </html>
 """
+_STYLE: Final = """
+:root { color-scheme: light; }
+body { margin: 2rem auto; max-width: 70rem; padding: 0 1rem; font: 16px/1.5 system-ui, sans-serif; color: #1a1d23; }
+h1 { font-size: 1.4rem; } h2 { font-size: 1.1rem; margin-top: 2rem; } p { max-width: 70ch; }
+"""
+
+
+def shell(title: str, style: str, body: str) -> str:
+    """What every HTML file of ours has around it.
+
+    Args:
+        title: a text.
+        style: CSS.
+        body: HTML.
+    """
+    return _SHELL.format(title=escape(title), style=style, body=body)
 
 
 def document(title: str, paragraphs: Sequence[str], sections: Sequence[tuple[str, go.Figure | str]]) -> str:
@@ -52,4 +63,5 @@ def document(title: str, paragraphs: Sequence[str], sections: Sequence[tuple[str
             )
         )
         figures += 1
-    return _DOCUMENT.format(title=escape(title), body="\n".join(parts))
+    heading = f"<h1>{escape(title)}</h1>"
+    return shell(title, _STYLE, "\n".join([heading, *parts]))

@@ -10,6 +10,7 @@ import plotly.graph_objects as go
 import plotly.io
 from plotly.subplots import make_subplots
 
+from kvlab.plots.document import shell
 from kvlab.plots.picture import Latencies, Picture, Series, picture
 from kvlab.plots.series import SHOWN_SHARES, Floats, Line, nines
 from kvlab.plots.theme import Theme
@@ -22,19 +23,7 @@ _COLUMNS: Final = 5000
 """Finer than a screen, so that a zoom shows more."""
 _ROWS: Final = ((0.925, 0.99), (0.60, 0.865), (0.365, 0.535), (0.0, 0.235))
 """From top to bottom: preemptions, KV cache, queue and batch, latencies; bottom and top of each in the figure."""
-_PAGE: Final = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title>
-<style>html, body {{ margin: 0; height: 100%; background: {paper}; }}</style>
-</head>
-<body>
-{plot}
-</body>
-</html>
-"""
+_STYLE: Final = "html, body {{ margin: 0; height: 100%; background: {paper}; }}"
 
 
 def page(run: Run, theme: Theme) -> str:
@@ -46,7 +35,7 @@ def page(run: Run, theme: Theme) -> str:
         div_id="kvlab",
         config={"displaylogo": False, "responsive": True},
     )
-    return _PAGE.format(title=escape(run.scenario.name), paper=theme.paper, plot=plot)
+    return shell(run.scenario.name, _STYLE.format(paper=theme.paper), plot)
 
 
 def draw(run: Run, theme: Theme) -> go.Figure:
